@@ -1,0 +1,41 @@
+# shellcheck shell=bash
+# What the verbs share: how they speak, how they run a noisy step, how they read a setting.
+
+say() { printf '==> %s\n' "$*"; }
+
+die() {
+  printf 'fiveway: %s\n' "$*" >&2
+  exit 1
+}
+
+# Run one noisy step; its output is shown only when it fails.
+run() {
+  local log
+  log=$(mktemp)
+  if ! "$@" >"$log" 2>&1; then
+    tail -n 40 "$log" >&2
+    rm -f "$log"
+    die "failed: $*"
+  fi
+  rm -f "$log"
+}
+
+# setting NAME DEFAULT: the environment first, then .env, then the default: the order Compose uses.
+setting() {
+  local value=${!1:-}
+  [ -n "$value" ] || [ ! -f .env ] || value=$(sed -n "s/^$1=//p" .env | tail -n 1)
+  printf '%s' "${value:-$2}"
+}
+
+# Builds get the host's CA bundle where the host trusts a private CA (company proxies), as a build secret.
+find_ca_bundle() {
+  local bundle
+  bundle=$(setting CA_BUNDLE "${SSL_CERT_FILE:-${REQUESTS_CA_BUNDLE:-${CURL_CA_BUNDLE:-}}}")
+  if [ -z "$bundle" ] && compgen -G '/usr/local/share/ca-certificates/*.crt' >/dev/null; then
+    bundle=/etc/ssl/certs/ca-certificates.crt
+  fi
+  if [ -n "$bundle" ]; then
+    [ -r "$bundle" ] || die "the CA bundle $bundle cannot be read: set CA_BUNDLE to a readable PEM file"
+    export CA_BUNDLE=$bundle
+  fi
+}
