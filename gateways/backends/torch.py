@@ -1,0 +1,198 @@
+"""The model in this process: TorchScript, with micro-batching off the event loop.
+
+Requests from many callers wait in one queue. Whenever the one worker thread is free it takes all that is waiting, up to
+32 images, as one batch. No delay is added: one caller alone gets batches of its own, a crowd fills the batches by itself.
+
+The event loop owns the queue, so there are no locks: the worker thread only ever sees a finished batch.
+"""
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from gateways.core.answer import Prediction, top_k
+from gateways.core.errors import ServeError, Status, as_serve_error
+from gateways.core.manifest import Manifest
+from gateways.core.predict import MAX_IMAGES, check_count
+from gateways.core.timing import Stages
+
+MAX_WAITING = 512
+"""Images admitted at once, from decode to answer (0.6 MB each once decoded): 16 callers with full batches."""
+
+Tensor = npt.NDArray[np.float32]
+log = logging.getLogger(__name__)
+
+
+def pick_device() -> torch.device:
+    """The GPU where the stack runs in GPU mode and there is one, else the CPU."""
+    return torch.device("cuda" if os.environ.get("ACCELERATOR") == "gpu" and torch.cuda.is_available() else "cpu")
+
+
+class Model:
+    """The TorchScript model on its device. Blocking: call it from one worker thread."""
+
+    def __init__(self, path: Path, manifest: Manifest, device: torch.device, max_batch: int = MAX_IMAGES) -> None:
+        torch.set_num_threads(int(os.environ.get("TORCH_THREADS", "1")))
+        # Debian's build stalls for minutes in this fuser; without it nothing is lost.
+        torch._C._jit_set_texpr_fuser_enabled(False)
+        model = torch.jit.load(str(path), map_location=device).eval()
+        # Frozen weights in channels_last take half the time of the plain model.
+        self._model = torch.jit.freeze(model.to(memory_format=torch.channels_last))
+        self._device = device
+        self._labels = manifest.labels
+        side = manifest.preprocess.crop
+        # TorchScript compiles in its first two runs. The largest batch takes its memory now and not under load.
+        for n in (1, max_batch):
+            for _ in range(2):
+                self([np.zeros((n, 3, side, side), np.float32)])
+
+    def __call__(self, tensors: Sequence[Tensor]) -> list[Prediction]:
+        """One batch out of the requests' tensors [n, 3, H, W]; one Prediction per image, in order."""
+        batch = torch.from_numpy(tensors[0] if len(tensors) == 1 else np.concatenate(tensors))
+        with torch.inference_mode():
+            outputs = self._model(batch.to(self._device, memory_format=torch.channels_last))
+        embeddings = outputs[0].cpu().numpy()
+        if not self._labels:
+            return [Prediction(embedding, ()) for embedding in embeddings]
+        logits = outputs[1].cpu().numpy()
+        return [Prediction(e, top_k(scores, self._labels)) for e, scores in zip(embeddings, logits, strict=True)]
+
+
+@dataclass(eq=False)
+class _Work:
+    """One request in the queue: its tensors [n, 3, H, W], and the future that its caller awaits."""
+
+    tensors: Tensor
+    stages: Stages
+    answer: asyncio.Future[list[Prediction]]
+    queued_at: float
+
+
+class TorchPredictor:
+    """A Predictor over a Model. Use as `async with TorchPredictor(manifest) as predictor`."""
+
+    def __init__(self, manifest: Manifest, device: torch.device | None = None) -> None:
+        self.manifest = manifest
+        self.last_answer = float("-inf")
+        """When the model last answered, on time.monotonic's clock."""
+        self._device = device or pick_device()
+        self._decoders = ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="decode")
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="model")
+        self._queue: dict[_Work, None] = {}  # ordered, and a cancelled request leaves it in O(1)
+        self._arrived = asyncio.Event()
+        self._admitted = 0
+
+    async def __aenter__(self) -> Self:
+        """Load the model and answer once per warm-up batch: a predictor that entered has worked."""
+        loop = asyncio.get_running_loop()
+        path = self.manifest.directory / "model.pt"
+        self._model = await loop.run_in_executor(self._worker, Model, path, self.manifest, self._device)
+        self.last_answer = time.monotonic()
+        self._pump = asyncio.create_task(self._run())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Stop without waiting for a thread that may hang."""
+        self._pump.cancel()
+        self._worker.shutdown(wait=False, cancel_futures=True)
+        self._decoders.shutdown(wait=False, cancel_futures=True)
+
+    async def predict(self, jpegs: Sequence[bytes], *, stages: Stages, timeout: float | None) -> list[Prediction]:
+        """See gateways.core.predict.Predictor. OVERLOADED when MAX_WAITING images are in work already."""
+        check_count(len(jpegs))
+        if self._admitted + len(jpegs) > MAX_WAITING:
+            raise ServeError(Status.OVERLOADED, f"{self._admitted} images are waiting: send this again in a second")
+        self._admitted += len(jpegs)
+        try:
+            async with asyncio.timeout(timeout):
+                with stages.stage("preprocess"):
+                    tensors = await self._decode(jpegs)
+                return await self._enqueue(tensors, stages)
+        except TimeoutError:
+            raise ServeError(Status.TIMEOUT, f"no answer within {timeout} s: send fewer images at once") from None
+        finally:
+            self._admitted -= len(jpegs)
+
+    async def _decode(self, jpegs: Sequence[bytes]) -> Tensor:
+        """Float32 [n, 3, H, W]. The first bad image fails the request; images not begun are dropped."""
+        loop = asyncio.get_running_loop()
+        jobs = [
+            loop.run_in_executor(self._decoders, self._tensor, jpeg, f"images[{i}]" if len(jpegs) > 1 else "image")
+            for i, jpeg in enumerate(jpegs)
+        ]
+        try:
+            return np.stack([await job for job in jobs])
+        finally:
+            for job in jobs:
+                if not job.cancel() and not job.cancelled():
+                    job.exception()  # a second bad image: asked for, so that asyncio does not log it
+
+    def _tensor(self, jpeg: bytes, name: str) -> Tensor:
+        return self.manifest.preprocess.tensor(jpeg, name=name)
+
+    async def _enqueue(self, tensors: Tensor, stages: Stages) -> list[Prediction]:
+        work = _Work(tensors, stages, asyncio.get_running_loop().create_future(), time.perf_counter())
+        self._queue[work] = None
+        self._arrived.set()
+        try:
+            return await work.answer
+        finally:
+            self._queue.pop(work, None)
+
+    def _take(self) -> list[_Work]:
+        """The oldest requests that fit one batch together, out of the queue."""
+        taken: list[_Work] = []
+        images = 0
+        for work in self._queue:
+            images += len(work.tensors)
+            if images > MAX_IMAGES:
+                break
+            taken.append(work)
+        for work in taken:
+            del self._queue[work]
+        return taken
+
+    async def _run(self) -> None:
+        """Feed the worker thread, one batch at a time, for as long as the predictor lives."""
+        loop = asyncio.get_running_loop()
+        while True:
+            self._arrived.clear()
+            while batch := self._take():
+                start = time.perf_counter()
+                try:
+                    answers = await loop.run_in_executor(self._worker, self._model, [work.tensors for work in batch])
+                except Exception as error:
+                    log.exception("a batch of %d failed", len(batch))
+                    self._fail(batch, as_serve_error(error))
+                else:
+                    self.last_answer = time.monotonic()
+                    self._deliver(batch, answers, start)
+            await self._arrived.wait()
+
+    @staticmethod
+    def _deliver(batch: list[_Work], answers: list[Prediction], start: float) -> None:
+        end = time.perf_counter()
+        first = 0
+        for work in batch:
+            mine = answers[first : first + len(work.tensors)]
+            first += len(work.tensors)
+            if not work.answer.done():  # its caller may have gone meanwhile
+                work.stages.add("queue", (start - work.queued_at) * 1e3)
+                work.stages.add("compute", (end - start) * 1e3)
+                work.answer.set_result(mine)
+
+    @staticmethod
+    def _fail(batch: list[_Work], error: ServeError) -> None:
+        for work in batch:
+            if not work.answer.done():
+                work.answer.set_exception(error)

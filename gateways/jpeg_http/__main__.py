@@ -1,0 +1,42 @@
+"""Run the server: `python3 -m gateways.jpeg_http`. MODEL names the model, artefacts are read from /artifacts."""
+
+import logging
+import os
+import sys
+from pathlib import Path
+
+import uvicorn
+
+from gateways.backends.torch import TorchPredictor
+from gateways.core.manifest import Manifest, ManifestError
+from gateways.jpeg_http import PORT
+from gateways.jpeg_http.app import create_app
+
+
+def main() -> None:
+    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+    logging.getLogger("python_multipart").setLevel(logging.ERROR)  # it warns about what the client is told anyway
+    try:
+        manifest = Manifest.load(Path("/artifacts"), os.environ.get("MODEL", "efficientnet_lite0"))
+    except ManifestError as error:
+        sys.exit(f"jpeg-http: {error}")
+    uvicorn.run(
+        create_app(TorchPredictor(manifest)),
+        host="0.0.0.0",
+        port=PORT,
+        loop="uvloop",
+        http="httptools",
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        # Longer than any client in the stack keeps an idle connection: the server never closes one that is about to be used.
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=5,
+    )
+    sys.stdout.flush()
+    # A hung model thread must not hold the process: Python would join it first.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,192 @@
+"""The HTTP application: paths, answers, errors and the OpenAPI page.
+
+    POST /embed/base64, /classify/base64    {"images": ["<base64 JPEG>", ...]}
+    POST /embed, /classify                  an image/jpeg body, or multipart/form-data with `images` parts
+    GET  /docs, /openapi.json               the page works offline: its script and style are served from here
+    GET  /health                            a real inference, or a proof that one was just answered
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+from typing import Any
+
+import orjson
+from fastapi import FastAPI, Request, Response
+from fastapi_offline import FastAPIOffline
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp
+
+from gateways.backends.torch import TorchPredictor
+from gateways.core.answer import Prediction
+from gateways.core.errors import ServeError, Status, as_serve_error
+from gateways.core.health import PHOTO
+from gateways.core.timing import Stages
+from gateways.jpeg_http import body, schema
+from gateways.jpeg_http.timed import Timed, stages_of
+
+TIMEOUT_S = 30.0
+HEALTH_FRESH_S = 5.0
+HEALTH_TIMEOUT_S = 3.0
+
+ERRORS: dict[int | str, dict[str, Any]] = {
+    status: {"model": schema.ErrorAnswer, "description": text}
+    for status, text in {
+        400: "Not JSON, a missing field, not base64, not a JPEG, truncated, too many pixels, or not 1 to 32 images",
+        413: "The body is larger than 32 MiB, or one image than 20 MiB",
+        415: "Another content type than listed here",
+        429: "Too many images are waiting already",
+        504: f"No answer within {TIMEOUT_S:g} s",
+    }.items()
+}
+NO_CLASSES: dict[int | str, dict[str, Any]] = {
+    404: {"model": schema.ErrorAnswer, "description": "The model gives embeddings only"}
+}
+DESCRIPTION = """JPEGs in, embeddings or classes out, from one PyTorch model.
+
+Every answer has a `Server-Timing` header: preprocess, queue, compute, encode, total, in milliseconds.
+"""
+
+log = logging.getLogger(__name__)
+
+
+def create_app(predictor: TorchPredictor) -> ASGIApp:
+    """The application over `predictor`, which it enters at start-up and leaves at shutdown."""
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        async with predictor:
+            yield
+
+    app = FastAPIOffline(
+        title="fiveway JPEG server",
+        version="1",
+        description=DESCRIPTION,
+        redoc_url=None,
+        static_url="/docs/assets",
+        lifespan=lifespan,
+    )
+    app.add_exception_handler(ServeError, _serve_error)
+    app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(ClientDisconnect, _gone)
+    app.add_exception_handler(Exception, _bug)
+    _add_routes(app, predictor)
+    return Timed(app)
+
+
+def _add_routes(app: FastAPI, predictor: TorchPredictor) -> None:
+    manifest = predictor.manifest
+    about = {"model": manifest.model, "weights": manifest.weights}
+
+    async def predict(request: Request, jpegs: list[bytes]) -> list[Prediction]:
+        return await _unless_gone(request, predictor.predict(jpegs, stages=stages_of(request), timeout=TIMEOUT_S))
+
+    def embeddings(request: Request, answers: list[Prediction]) -> Response:
+        return _json(stages_of(request), {"embeddings": [answer.embedding for answer in answers], **about})
+
+    def classes(request: Request, answers: list[Prediction]) -> Response:
+        return _json(stages_of(request), {"classes": [answer.classes for answer in answers], **about})
+
+    def must_classify() -> None:
+        if manifest.kind != "classifier":
+            raise ServeError(Status.UNIMPLEMENTED, f"{manifest.model} has no classes, only embeddings: use /embed")
+
+    @app.post("/embed/base64", response_model=schema.Embeddings, responses=ERRORS, openapi_extra=schema.BASE64_BODY)
+    async def embed_base64(request: Request) -> Response:
+        """Embeddings of base64 JPEGs."""
+        return embeddings(request, await predict(request, await body.base64_jpegs(request)))
+
+    @app.post(
+        "/classify/base64",
+        response_model=schema.Classes,
+        responses={**ERRORS, **NO_CLASSES},
+        openapi_extra=schema.BASE64_BODY,
+    )
+    async def classify_base64(request: Request) -> Response:
+        """The five most likely classes of base64 JPEGs."""
+        must_classify()
+        return classes(request, await predict(request, await body.base64_jpegs(request)))
+
+    @app.post("/embed", response_model=schema.Embeddings, responses=ERRORS, openapi_extra=schema.JPEG_BODY)
+    async def embed(request: Request) -> Response:
+        """Embeddings of one JPEG body, or of a form's JPEG files."""
+        return embeddings(request, await predict(request, await body.jpegs(request)))
+
+    @app.post(
+        "/classify",
+        response_model=schema.Classes,
+        responses={**ERRORS, **NO_CLASSES},
+        openapi_extra=schema.JPEG_BODY,
+    )
+    async def classify(request: Request) -> Response:
+        """The five most likely classes of one JPEG body, or of a form's JPEG files."""
+        must_classify()
+        return classes(request, await predict(request, await body.jpegs(request)))
+
+    @app.get("/health", include_in_schema=False)
+    async def health(request: Request) -> Response:
+        """200 if the model answered in the last seconds or answers now, through the same queue as everyone."""
+        age = time.monotonic() - predictor.last_answer
+        if age > HEALTH_FRESH_S:
+            try:
+                await predictor.predict([PHOTO], stages=stages_of(request), timeout=HEALTH_TIMEOUT_S)
+            except ServeError as error:
+                raise ServeError(Status.UNAVAILABLE, f"the model does not answer: {error.message}") from error
+        return _json(stages_of(request), {"status": "ok", **about})
+
+
+async def _unless_gone[T](request: Request, work: Coroutine[Any, Any, T]) -> T:
+    """The result of `work`, which is cancelled when the client closes its connection first."""
+    task = asyncio.ensure_future(work)
+    gone = asyncio.ensure_future(request.receive())  # the body is read: what comes next is the disconnect
+    try:
+        await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise ClientDisconnect
+        return task.result()
+    finally:
+        task.cancel()
+        gone.cancel()
+
+
+def _json(stages: Stages, content: object) -> Response:
+    with stages.stage("encode"):
+        encoded = orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY)
+    return Response(encoded, media_type="application/json")
+
+
+def _error(http: int, code: str, message: str, headers: dict[str, str] | None = None) -> Response:
+    encoded = orjson.dumps({"error": {"code": code, "message": message}})
+    return Response(encoded, http, headers, media_type="application/json")
+
+
+async def _serve_error(_: Request, error: Exception) -> Response:
+    known = as_serve_error(error)
+    return _error(known.status.http, known.status.grpc, known.message)
+
+
+async def _http_error(request: Request, error: Exception) -> Response:
+    """The framework's own refusals: an unknown path, or another method on a known one."""
+    assert isinstance(error, HTTPException)
+    path = request.url.path
+    if error.status_code == HTTPStatus.NOT_FOUND:
+        return _error(404, Status.NOT_FOUND.grpc, f"no such path {path}: GET /docs lists what there is")
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        allow = (error.headers or {}).get("Allow", "")
+        text = f"{request.method} is not allowed on {path}: use {allow}"
+        return _error(405, Status.UNIMPLEMENTED.grpc, text, {"Allow": allow})
+    return _error(error.status_code, Status.INVALID.grpc, str(error.detail))
+
+
+async def _gone(_: Request, __: Exception) -> Response:
+    """Nobody reads this answer; the server log stays quiet."""
+    return Response(status_code=499)
+
+
+async def _bug(request: Request, error: Exception) -> Response:
+    log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    return await _serve_error(request, error)

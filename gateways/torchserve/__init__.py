@@ -1,0 +1,1 @@
+"""TorchServe with a handler of ours (routes `torchserve-http` and `torchserve-grpc`)."""

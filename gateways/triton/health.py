@@ -1,0 +1,140 @@
+"""Docker's health check of Triton: every model that says READY must answer.
+
+A dead or hung model process hides behind green readiness endpoints for good. So each model is asked one real inference,
+unless its success counter moved since the last check. At the third failure in a row its processes are ended and the
+model is unloaded and loaded again; where that does not help, or the server does not answer, the container restarts.
+
+A model that could not be loaded makes the container unhealthy, but loading it again would fail again: nothing is done.
+"""
+
+import http.client
+import json
+import math
+import os
+import signal
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from gateways.core.health import end_server, watch
+
+PORT = 8000
+PROBE_S = 5.0
+LOAD_S = 60.0
+# How our backend opens the text of its errors (backends/onnxruntime/model.py).
+ANSWERED = "onnxruntime: "
+
+Json = Any
+
+
+def main() -> int:
+    """One check; the exit code for Docker, and on stdout why."""
+    index: list[Json] = []
+    if watch(lambda: index.extend(_ok("POST", "/v2/repository/index")), "triton"):
+        return 1
+    codes = [
+        _check(entry) for entry in index if entry.get("state")
+    ]  # without: appeared after the start, never asked for
+    if not codes:
+        print("no model: is the model repository empty?")
+    return max(codes, default=1)
+
+
+def _check(entry: Json) -> int:
+    """One version of one model. A failure here does not keep the next model from being checked and healed."""
+    model, version, state, reason = entry["name"], entry["version"], entry["state"], entry.get("reason", "")
+    if state == "READY":
+        path = f"/v2/models/{model}/versions/{version}"
+        return watch(
+            partial(_probe, path),
+            f"{model}.{version}",
+            progress=partial(_successes, path),
+            heal=partial(_heal, model, path),
+        )
+    print(f"{model}.{version}: {state} {reason}")
+    if reason == "unloaded":  # nobody else unloads: a check was cut off between unload and load
+        _load(model)
+    return 1
+
+
+def _probe(path: str) -> None:
+    """One inference on zeros of the smallest shape. Any word from the model is life, even that it refuses zeros."""
+    before = _successes(path)
+    inputs = [_zeros(tensor) for tensor in _ok("GET", path)["inputs"]]
+    try:
+        status, body = _call("POST", f"{path}/infer", {"inputs": inputs})
+    except TimeoutError:
+        if _successes(path) > before:  # busy, not hung
+            return
+        raise
+    if status >= http.client.INTERNAL_SERVER_ERROR and ANSWERED not in body:
+        raise RuntimeError(f"an inference answered {status}: {body[:200]}")
+
+
+def _zeros(tensor: Json) -> Json:
+    """An input for `tensor` of the model's metadata: every variable dimension 1."""
+    shape = [max(1, int(dim)) for dim in tensor["shape"]]
+    zeros: dict[str, Json] = {"BYTES": "", "BOOL": False}
+    zero = zeros.get(tensor["datatype"], 0)
+    return {"name": tensor["name"], "datatype": tensor["datatype"], "shape": shape, "data": [zero] * math.prod(shape)}
+
+
+def _successes(path: str) -> float:
+    return float(_ok("GET", f"{path}/stats")["model_stats"][0]["inference_stats"]["success"]["count"])
+
+
+def _heal(model: str, path: str) -> None:
+    """Bring a dead or hung model back; where a fresh process does not help either, restart the whole server.
+
+    (A killed process leaves its shared memory behind: the server holds it until its own end.)
+    """
+    print(f"{model}: ending its processes, unloading and loading it again", flush=True)
+    try:
+        for pid in _processes(model):
+            os.kill(pid, signal.SIGKILL)  # a hung one would keep its requests waiting for good
+        _ok("POST", f"/v2/repository/models/{model}/unload", {})
+        _load(model)
+        _probe(path)
+    except Exception as error:
+        print(f"{model}: still fails ({error}): ending the server so that the container restarts", flush=True)
+        end_server()
+
+
+def _load(model: str) -> None:
+    _ok("POST", f"/v2/repository/models/{model}/load", {}, timeout=LOAD_S)
+
+
+def _processes(model: str) -> list[int]:
+    """The stub processes of a model: their first argument is <repository>/<model>/<version>/<file>."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            arguments = path.read_text().split("\0")
+        except OSError:  # it ended while we looked
+            continue
+        if arguments[0].endswith("triton_python_backend_stub") and Path(arguments[1]).parent.parent.name == model:
+            found.append(int(path.parent.name))
+    return found
+
+
+def _ok(method: str, path: str, body: Json = None, *, timeout: float = PROBE_S) -> Json:
+    """The JSON of a 200 (None where it is empty). Raises RuntimeError on any other status."""
+    status, text = _call(method, path, body, timeout=timeout)
+    if status != http.client.OK:
+        raise RuntimeError(f"{method} {path} answered {status}: {text[:200]}")
+    return json.loads(text) if text else None
+
+
+def _call(method: str, path: str, body: Json = None, *, timeout: float = PROBE_S) -> tuple[int, str]:
+    connection = http.client.HTTPConnection("127.0.0.1", PORT, timeout=timeout)
+    try:
+        connection.request(method, path, None if body is None else json.dumps(body))
+        response = connection.getresponse()
+        return response.status, response.read().decode(errors="replace")
+    finally:
+        connection.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

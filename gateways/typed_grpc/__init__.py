@@ -1,0 +1,1 @@
+"""gRPC with our typed contract: JPEGs in; embeddings, labels and scores out, from TorchServe or Triton."""

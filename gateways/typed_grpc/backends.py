@@ -1,0 +1,111 @@
+"""Which backend a call wants, and whether that backend answers."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from gateways.core.answer import Prediction
+from gateways.core.errors import ServeError, Status
+from gateways.core.health import PHOTO
+from gateways.core.timing import Stages
+
+log = logging.getLogger(__name__)
+
+DEFAULT = "torchserve"
+
+# A failing backend is asked again soon; an idle healthy one rarely, because each question is a real inference.
+PROBE_EVERY_S = 10.0
+RETRY_EVERY_S = 1.0
+PROBE_TIMEOUT_S = 10.0
+
+
+class Predictor(Protocol):
+    """gateways.core.predict.Predictor that also picks the number of classes, at most `max_top_k` (None: all)."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def max_top_k(self) -> int | None: ...
+
+    async def predict(
+        self, jpegs: Sequence[bytes], *, stages: Stages, timeout: float | None, top_k: int
+    ) -> list[Prediction]: ...
+
+    async def close(self) -> None: ...
+
+
+@dataclass
+class Backend:
+    """A predictor and what its last calls said about its health."""
+
+    predictor: Predictor
+    successes: int = 0
+    suspect: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def predict(
+        self, jpegs: Sequence[bytes], *, stages: Stages, timeout: float | None, top_k: int
+    ) -> list[Prediction]:
+        """Predict, and remember how it went: a call of a client is as good a probe as ours."""
+        try:
+            predictions = await self.predictor.predict(jpegs, stages=stages, timeout=timeout, top_k=top_k)
+        except ServeError as error:
+            if error.status in (Status.UNAVAILABLE, Status.NOT_FOUND):
+                self.suspect.set()
+            raise
+        except Exception:
+            self.suspect.set()
+            raise
+        self.successes += 1
+        return predictions
+
+
+def choose(backends: Mapping[str, Backend], name: str | None) -> Backend:
+    """The backend that metadata `x-backend` names. Raises ServeError for an unknown one."""
+    try:
+        return backends[name or DEFAULT]
+    except KeyError:
+        choices = " or ".join(sorted(backends))
+        raise ServeError(
+            Status.INVALID, f"x-backend is {name!r}: send {choices}, or leave it out for {DEFAULT}"
+        ) from None
+
+
+async def watch(backend: Backend, report: Callable[[str, bool], Awaitable[None]]) -> None:
+    """Report the backend as serving only while predictions succeed; never returns.
+
+    While clients' calls succeed they are the proof, and no probe is sent.
+    """
+    name = backend.predictor.name
+    serving = False
+    seen = 0
+    while True:
+        if backend.successes > seen and not backend.suspect.is_set():
+            failure = None
+        else:
+            failure = await _probe(backend)
+        backend.suspect.clear()
+        seen = backend.successes
+        if serving is not (failure is None):
+            serving = failure is None
+            log.info("%s: %s", name, "serving" if serving else f"not serving: {failure}")
+            await report(name, serving)
+        if serving:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(backend.suspect.wait(), PROBE_EVERY_S)
+        else:
+            await asyncio.sleep(RETRY_EVERY_S)
+
+
+async def _probe(backend: Backend) -> str | None:
+    """One real prediction: None when it was answered, else why it was not."""
+    try:
+        await backend.predict([PHOTO], stages=Stages(), timeout=PROBE_TIMEOUT_S, top_k=1)
+    except ServeError as error:
+        return error.message
+    except Exception as error:
+        return repr(error)
+    return None

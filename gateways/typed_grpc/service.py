@@ -1,0 +1,162 @@
+"""VisionService: from gRPC calls to predictions. Thin: the contract is in convert.py, the work in gateways.backends."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Mapping
+from concurrent.futures import Executor
+from typing import NoReturn, TypeVar
+
+import grpc
+from fiveway.vision.v1 import vision_pb2 as pb
+from google.protobuf.message import DecodeError
+
+from gateways.core.errors import ServeError, Status, as_serve_error
+from gateways.core.manifest import Manifest
+from gateways.core.timing import Stages
+from gateways.typed_grpc import convert, images
+from gateways.typed_grpc.backends import Backend, choose
+
+log = logging.getLogger(__name__)
+
+SERVICE = pb.DESCRIPTOR.services_by_name["VisionService"].full_name
+
+# Batches at work in this process. More would only wait for the same backend, and each may hold 32 MiB.
+MAX_AT_WORK = 128
+# Messages of one stream at work: enough to fill a backend's batch, and a bound on memory.
+PIPELINE = 8
+
+M = TypeVar("M", pb.PredictRequest, pb.PredictStreamRequest)
+Context = grpc.aio.ServicerContext[bytes, object]
+
+
+class VisionService:
+    """The contract's service. Requests arrive as bytes, so that one that is no message gets our status, not UNKNOWN."""
+
+    def __init__(self, backends: Mapping[str, Backend], manifest: Manifest, threads: Executor) -> None:
+        self._backends = backends
+        self._manifest = manifest
+        self._threads = threads
+        self._at_work = 0
+
+    def handlers(self) -> grpc.GenericRpcHandler:
+        """For Server.add_generic_rpc_handlers."""
+        return grpc.method_handlers_generic_handler(
+            SERVICE,
+            {
+                "Predict": grpc.unary_unary_rpc_method_handler(
+                    self.predict, response_serializer=pb.PredictResponse.SerializeToString
+                ),
+                "PredictStream": grpc.stream_stream_rpc_method_handler(
+                    self.predict_stream, response_serializer=pb.PredictStreamResponse.SerializeToString
+                ),
+            },
+        )
+
+    async def predict(self, body: bytes, context: Context) -> pb.PredictResponse:
+        """Unary: one batch, which fails as a whole."""
+        stages = Stages()
+        try:
+            backend = choose(self._backends, _metadata(context, "x-backend"))
+            answer = await self._answer(_parse(pb.PredictRequest, body), backend, stages, context.time_remaining())
+        except Exception as error:
+            await _abort(context, error, stages)
+        timing = (("server-timing", stages.header()),)
+        if _metadata(context, "x-envoy-original-path"):
+            # Envoy transcodes this call to HTTP JSON, and only initial metadata become headers.
+            await context.send_initial_metadata(timing)
+        context.set_trailing_metadata(timing)
+        return answer
+
+    async def predict_stream(self, bodies: AsyncIterator[bytes], context: Context) -> None:
+        """Bidirectional: answers in order, at most PIPELINE at work; a failed message is answered with its error."""
+        stages = Stages()
+        try:
+            backend = choose(self._backends, _metadata(context, "x-backend"))
+        except ServeError as error:
+            await _abort(context, error, stages)
+        slots = asyncio.Semaphore(PIPELINE)
+        answers: asyncio.Queue[asyncio.Task[pb.PredictStreamResponse] | None] = asyncio.Queue()
+
+        async def read(group: asyncio.TaskGroup) -> None:
+            await slots.acquire()
+            async for body in bodies:
+                answers.put_nowait(group.create_task(self._answer_in_stream(body, backend)))
+                await slots.acquire()
+            answers.put_nowait(None)
+
+        # Leaving the group, by the client's cancellation for one, cancels what is at work.
+        async with asyncio.TaskGroup() as group:
+            group.create_task(read(group))
+            while answer := await answers.get():
+                await context.write(await answer)
+                slots.release()
+        context.set_trailing_metadata((("server-timing", stages.header()),))
+
+    async def _answer_in_stream(self, body: bytes, backend: Backend) -> pb.PredictStreamResponse:
+        """One message's answer or error. No timeout: gRPC cancels the whole stream at its deadline."""
+        stages = Stages()
+        try:
+            message = _parse(pb.PredictStreamRequest, body).request
+            answer = await self._answer(message, backend, stages, None)
+        except Exception as error:
+            return pb.PredictStreamResponse(error=convert.error(_told(error)), server_timing=stages.header())
+        return pb.PredictStreamResponse(response=answer, server_timing=stages.header())
+
+    async def _answer(
+        self, message: pb.PredictRequest, backend: Backend, stages: Stages, timeout: float | None
+    ) -> pb.PredictResponse:
+        """Check, predict, convert. `timeout` is what is left of the client's deadline, in seconds."""
+        predictor = backend.predictor
+        asked = convert.request(message, backend=predictor.name, max_top_k=predictor.max_top_k)
+        if self._at_work >= MAX_AT_WORK:
+            raise ServeError(
+                Status.OVERLOADED, f"{MAX_AT_WORK} batches are at work already: try again, with a growing pause"
+            )
+        self._at_work += 1
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._threads, images.check, asked.images)
+            predictions = await backend.predict(asked.images, stages=stages, timeout=timeout, top_k=asked.top_k)
+            return convert.response(predictions, asked, self._manifest)
+        finally:
+            self._at_work -= 1
+
+
+class UnknownMethods(grpc.GenericRpcHandler):
+    """The last handler: says what there is, where gRPC would only say "Method not found!"."""
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> "grpc.RpcMethodHandler[bytes, bytes]":
+        method = handler_call_details.method
+
+        async def refuse(_: AsyncIterator[bytes], context: Context) -> None:
+            status = convert.code(Status.UNIMPLEMENTED)
+            await context.abort(status, f"no method {method}: ask the server's reflection, or call /{SERVICE}/Predict")
+
+        return grpc.stream_stream_rpc_method_handler(refuse)
+
+
+def _parse(message: type[M], body: bytes) -> M:
+    try:
+        return message.FromString(body)
+    except DecodeError:
+        raise ServeError(
+            Status.INVALID,
+            f"the message is no {message.DESCRIPTOR.full_name}: generate your client from this service's proto",
+        ) from None
+
+
+async def _abort(context: Context, error: Exception, stages: Stages) -> NoReturn:
+    failure = _told(error)
+    await context.abort(convert.code(failure.status), failure.message, (("server-timing", stages.header()),))
+
+
+def _told(error: Exception) -> ServeError:
+    """What the client is told; what it is not told goes into the log."""
+    if not isinstance(error, ServeError):
+        log.error("internal error", exc_info=error)
+    return as_serve_error(error)
+
+
+def _metadata(context: Context, key: str) -> str | None:
+    """The request metadata `key`; the last one where it was sent twice."""
+    value = dict(context.invocation_metadata() or ()).get(key)
+    return value.decode(errors="replace") if isinstance(value, bytes) else value

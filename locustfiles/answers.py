@@ -1,0 +1,85 @@
+"""Is an answer for every image in? Cheap enough to be done after each call, outside of its clock.
+
+Values are not compared here: that the routes agree is checked before anything is measured.
+"""
+
+import json
+import math
+import re
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from fiveway.vision.v1.vision_pb2 import PredictResponse
+from google.protobuf.message import DecodeError, Message
+from torchserve.inference_pb2 import PredictionResponse
+from tritonclient.grpc.service_pb2 import ModelInferResponse
+
+from locustfiles.clients import Answer
+
+FP32_BYTES = 4
+M = TypeVar("M", bound=Message)
+
+# An array that begins with a number: in every JSON answer of ours that is one embedding. Parsing 32 x 1,280 numbers
+# would hold up the other users of the process for milliseconds; this looks at the brackets only.
+_VECTOR = re.compile(rb"\[\s*-?\d")
+
+Check = Callable[[Answer, int], None]
+"""(answer, images sent): raises WrongAnswer."""
+
+
+class WrongAnswer(Exception):
+    """The call succeeded, and what came back is not an embedding for each image."""
+
+
+def json_vectors(answer: Answer, images: int) -> None:
+    """JSON of the JPEG server, of TorchServe and of the transcoded typed proto."""
+    _expect(len(_VECTOR.findall(answer.body)), images)
+
+
+def torchserve_grpc(answer: Answer, images: int) -> None:
+    """TorchServe's JSON inside its generic message. An error comes with status OK, and without an embedding."""
+    message = _parsed(PredictionResponse, answer.body)
+    json_vectors(Answer(message.prediction), images)
+
+
+def typed_grpc(answer: Answer, images: int) -> None:
+    """Our typed message: a non-empty embedding per image."""
+    message = _parsed(PredictResponse, answer.body)
+    _expect(sum(bool(prediction.embedding.values) for prediction in message.predictions), images)
+
+
+def kserve_http(answer: Answer, images: int) -> None:
+    """KServe v2 with the binary tensor extension: a JSON header that names one FP32 output, then its bytes."""
+    length = int(answer.headers.get("inference-header-content-length", 0))
+    try:
+        (output,) = json.loads(answer.body[:length])["outputs"]
+        shape = output["shape"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise WrongAnswer("not a KServe v2 answer with one binary output") from error
+    _expect_tensor(shape, len(answer.body) - length, images)
+
+
+def kserve_grpc(answer: Answer, images: int) -> None:
+    """KServe v2 over gRPC: one FP32 output in `raw_output_contents`."""
+    message = _parsed(ModelInferResponse, answer.body)
+    if len(message.outputs) != 1 or len(message.raw_output_contents) != 1:
+        raise WrongAnswer("not a KServe v2 answer with one raw output")
+    _expect_tensor(message.outputs[0].shape, len(message.raw_output_contents[0]), images)
+
+
+def _parsed(kind: type[M], body: bytes) -> M:
+    try:
+        return kind.FromString(body)
+    except DecodeError as error:
+        raise WrongAnswer(f"not a {kind.DESCRIPTOR.name}") from error
+
+
+def _expect(answered: int, images: int) -> None:
+    if answered != images:
+        raise WrongAnswer(f"an embedding for {answered} of {images} images")
+
+
+def _expect_tensor(shape: Sequence[int], size: int, images: int) -> None:
+    _expect(shape[0] if len(shape) == 2 else 0, images)
+    if not size or size != math.prod(shape) * FP32_BYTES:
+        raise WrongAnswer(f"{size} bytes for an embedding of shape {list(shape)}")

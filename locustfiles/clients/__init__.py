@@ -1,0 +1,43 @@
+"""One file per client protocol. A client sends ready-made bytes to one address and returns the answer's bytes.
+
+A client is timed from outside, so it does nothing that could have been done before: bodies and headers are built by
+`payloads`, answers are checked by `answers`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+DEADLINE_S = 30.0
+"""An answer that takes longer than this is a failure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """One request, ready to be sent: `headers` are HTTP headers or gRPC metadata, in lower case."""
+
+    body: bytes
+    images: int
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back: the body, and over HTTP the headers, found by their names in any case."""
+
+    body: bytes
+    headers: Mapping[str, Any] = field(default_factory=dict)
+
+
+class CallError(Exception):
+    """The call failed. The text begins with the gRPC status name or `HTTP <code>`; equal failures have equal texts."""
+
+
+class Client(Protocol):
+    """One user's connection to one route."""
+
+    def send(self, payload: Payload) -> Answer:
+        """Send one request and wait for the whole answer; raises CallError."""
+        ...
+
+    def close(self) -> None: ...

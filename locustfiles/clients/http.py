@@ -1,0 +1,68 @@
+"""HTTP/1.1 on a gevent socket with geventhttpclient's C parser: what Locust's FastHttpUser is made of, no more.
+
+One 38 kB request costs 0.045 ms of CPU instead of 0.11. FastHttpUser also leaves Nagle's algorithm on, which gRPC turns
+off: the last piece of a tensor could wait for an acknowledgement over HTTP and not over gRPC.
+"""
+
+import socket
+from collections.abc import Mapping
+
+import gevent
+import gevent.socket
+from geventhttpclient.response import HTTPConnectionClosed, HTTPParseError, HTTPSocketResponse
+
+from locustfiles.clients import DEADLINE_S, Answer, CallError, Payload
+
+BLOCK = 64 * 1024
+
+
+class HttpClient:
+    """One keep-alive connection to `address` ("host:port"), made by the first request and again after a failed one."""
+
+    def __init__(self, address: str, path: str, headers: Mapping[str, str], deadline_s: float = DEADLINE_S) -> None:
+        host, _, port = address.rpartition(":")
+        self._address = (host.strip("[]"), int(port))
+        self._head = f"POST {path} HTTP/1.1\r\nhost: {address}\r\nuser-agent: fiveway\r\n{_lines(headers)}"
+        self._deadline_s = deadline_s
+        self._socket: gevent.socket.socket | None = None
+
+    def send(self, payload: Payload) -> Answer:
+        head = f"{self._head}{_lines(payload.headers)}content-length: {len(payload.body)}\r\n\r\n".encode("latin-1")
+        try:
+            with gevent.Timeout(self._deadline_s):
+                response, body = self._exchange(head, payload.body)
+        except gevent.Timeout:
+            self.close()
+            raise CallError(f"HTTP timeout: no answer in {self._deadline_s:g} s") from None
+        except (OSError, HTTPConnectionClosed, HTTPParseError) as error:
+            self.close()
+            raise CallError(f"HTTP connection: {error}") from error
+        except BaseException:  # the user is being stopped in the middle of an answer
+            self.close()
+            raise
+        if response.should_close():
+            self.close()
+        if response.status_code != 200:
+            raise CallError(f"HTTP {response.status_code}: {body[:200].decode(errors='replace')}")
+        return Answer(body, response.info())
+
+    def _exchange(self, head: bytes, body: bytes) -> tuple[HTTPSocketResponse, bytes]:
+        if self._socket is None:
+            self._socket = gevent.socket.create_connection(self._address)
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if len(body) < BLOCK:  # one segment for both; a tensor is not worth the copy
+            self._socket.sendall(head + body)
+        else:
+            self._socket.sendall(head)
+            self._socket.sendall(body)
+        response = HTTPSocketResponse(self._socket, block_size=BLOCK, method="POST")
+        return response, bytes(response.read())
+
+    def close(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+
+def _lines(headers: Mapping[str, str]) -> str:
+    return "".join(f"{name}: {value}\r\n" for name, value in headers.items())

@@ -1,0 +1,111 @@
+"""A load test without the page, in one command and bounded in time: all routes at once, unless some are named.
+
+    docker compose run --rm --no-deps locust-master python -m locustfiles.headless --seconds 60 > result.json
+
+Prints Locust's own log and tables to stderr and one JSON object to stdout. Exit status: 0 when every route answered and
+nothing failed, else 1.
+"""
+
+import argparse
+import contextlib
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from locustfiles import settings
+from locustfiles.routes import ROUTES
+
+# What Locust needs to start, and to stop its processes, beyond the run itself.
+MARGIN_S = 60
+LOCUSTFILE = Path(__file__).with_name("locustfile.py")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="A load test without the page.")
+    parser.add_argument("routes", nargs="*", metavar="ROUTE", help=f"default: {' '.join(ROUTES)}")
+    parser.add_argument("--host", default="http://edge:8080", help="the edge (default: %(default)s)")
+    parser.add_argument("--seconds", type=int, default=60, help="length of the run (default: %(default)s)")
+    parser.add_argument("--users", type=int, help="over all routes (default: two per route)")
+    parser.add_argument("--processes", type=int, default=2, help="that make the load (default: %(default)s)")
+    parser.add_argument("--at-least", type=int, default=1, metavar="N", help="fail below so many requests")
+    settings.add_arguments(parser)
+    options = parser.parse_args()
+    names = options.routes or list(ROUTES)
+    try:
+        settings.parse(vars(options), names)
+    except settings.BadSetting as bad:
+        parser.error(str(bad))
+    users = options.users or 2 * len(names)
+    if users < len(names):
+        parser.error(f"{users} users for {len(names)} routes: each route needs one")
+
+    with tempfile.TemporaryDirectory() as folder:
+        csv_prefix = Path(folder, "run")
+        command = [sys.executable, "-m", "locust", "--locustfile", LOCUSTFILE, "--headless", "--only-summary"]
+        command += ["--host", options.host, "--run-time", f"{options.seconds}s", "--processes", options.processes]
+        command += ["--users", users, "--spawn-rate", users, "--csv", csv_prefix]
+        command += ["--batch", options.batch, "--photo", options.photo, "--target", options.target, *names]
+        status = run([str(part) for part in command], options.seconds + MARGIN_S)
+        result = read_result(csv_prefix, names)
+    json.dump(result | {"seconds": options.seconds, "users": users, "batch": options.batch}, sys.stdout, indent=2)
+    print()
+    problems = [f"{name}: no request was answered" for name in names if not result["routes"][name]["requests"]]
+    problems += [f"{error['route']}: {error['count']} x {error['error']}" for error in result["errors"]]
+    total = sum(route["requests"] for route in result["routes"].values())
+    if total < options.at_least:
+        problems.append(f"{total} requests, at least {options.at_least} wanted")
+    if status and not problems:
+        problems.append(f"Locust ended with status {status}")
+    for problem in problems:
+        print(f"fiveway: {problem}", file=sys.stderr)
+    return 1 if problems else 0
+
+
+def run(command: list[str], limit_s: float) -> int:
+    """Run Locust and its worker processes to the end; none of them outlives this call."""
+    # Locust prints its tables to stdout; stdout is for the result.
+    process = subprocess.Popen(command, stdout=sys.stderr, start_new_session=True)
+    try:
+        return process.wait(limit_s)
+    except subprocess.TimeoutExpired:
+        sys.exit(f"fiveway: Locust did not end within {limit_s:g} s")
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def read_result(prefix: Path, names: list[str]) -> dict[str, Any]:
+    """Locust's CSV files -> {"routes": {name: numbers}, "errors": [...]}; a route without requests has zeros."""
+    rows = {row["Name"]: row for row in _rows(Path(f"{prefix}_stats.csv"))}
+    routes = {}
+    for name in names:
+        row = rows.get(name)
+        routes[name] = {
+            "requests": int(row["Request Count"]) if row else 0,
+            "failures": int(row["Failure Count"]) if row else 0,
+            "requests_per_s": round(float(row["Requests/s"]), 2) if row else 0.0,
+            "p50_ms": float(row["50%"]) if row else 0.0,
+            "p95_ms": float(row["95%"]) if row else 0.0,
+            "max_ms": round(float(row["Max Response Time"]), 2) if row else 0.0,
+            "answer_bytes": round(float(row["Average Content Size"])) if row else 0,
+        }
+    errors = [
+        {"route": row["Name"], "error": row["Error"], "count": int(row["Occurrences"])}
+        for row in _rows(Path(f"{prefix}_failures.csv"))
+    ]
+    return {"routes": routes, "errors": errors}
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

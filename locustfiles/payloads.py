@@ -1,0 +1,121 @@
+"""What a request carries: photos and tensors, and their encoding for each wire format, done before any clock starts."""
+
+import base64
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from pathlib import Path
+
+import numpy as np
+from fiveway.vision.v1.vision_pb2 import PredictRequest
+from numpy.typing import NDArray
+from torchserve.inference_pb2 import PredictionsRequest
+from tritonclient.grpc.service_pb2 import ModelInferRequest
+
+from locustfiles.clients import Payload
+
+PHOTOS = Path(__file__).parents[1] / "models" / "photos"
+ALL = "all"
+"""The choice of photos of every size."""
+
+# A batch of 32 tensors is 19.3 MB: so many bytes of different requests are kept ready for one route, then they repeat.
+READY_BYTES = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Images:
+    """What one request is about: photos by name, the folder of their tensors, and the model as its server calls it."""
+
+    names: tuple[str, ...]
+    tensors: Path
+    served: str
+
+
+Encoder = Callable[[Images], Payload]
+
+
+@cache
+def photos(size: str) -> tuple[str, ...]:
+    """The sample photos of one size (`224x224`), or of ALL sizes, by name without `.jpg`."""
+    return tuple(sorted(path.stem for path in PHOTOS.glob("*.jpg") if size in (ALL, _size(path.stem))))
+
+
+@cache
+def photo_sizes() -> tuple[str, ...]:
+    """The sizes that the sample photos come in, smallest first."""
+    return tuple(sorted({_size(name) for name in photos(ALL)}, key=lambda size: math.prod(map(int, size.split("x")))))
+
+
+def _size(name: str) -> str:
+    return name.rpartition("_")[2]
+
+
+@lru_cache(maxsize=16)  # an entry for each route; what an earlier run chose makes room
+def payloads(encode: Encoder, served: str, tensors: Path, size: str, batch: int) -> tuple[Payload, ...]:
+    """The requests of `batch` images that a user sends in turn; each begins one photo further.
+
+    Raises OSError when an input is missing: the photos come with the image, the tensors from the model builder.
+    """
+    names = photos(size)
+
+    def beginning_at(start: int) -> Payload:
+        return encode(Images(tuple(names[(start + i) % len(names)] for i in range(batch)), tensors, served))
+
+    first = beginning_at(0)
+    count = min(len(names), max(1, READY_BYTES // len(first.body)))
+    return (first, *map(beginning_at, range(1, count)))
+
+
+def base64_json(images: Images) -> Payload:
+    """{"images": [base64 JPEG, ...]}: the JPEG server's body, and the typed proto's JSON form."""
+    encoded = [base64.b64encode(jpeg).decode() for jpeg in _jpegs(images)]
+    return Payload(json.dumps({"images": encoded}).encode(), len(encoded))
+
+
+def jpeg(images: Images) -> Payload:
+    """One JPEG file as it is."""
+    (only,) = _jpegs(images)
+    return Payload(only, 1)
+
+
+def torchserve_grpc(images: Images) -> Payload:
+    """TorchServe's generic message: one JPEG under the key `data`."""
+    (only,) = _jpegs(images)
+    return Payload(PredictionsRequest(model_name=images.served, input={"data": only}).SerializeToString(), 1)
+
+
+def typed_grpc(images: Images) -> Payload:
+    """Our typed message: JPEG files."""
+    return Payload(PredictRequest(images=_jpegs(images)).SerializeToString(), len(images.names))
+
+
+def kserve_http(images: Images) -> Payload:
+    """KServe v2 with the binary tensor extension: a JSON header, then the FP32 tensor [N,3,224,224] as it is in memory.
+
+    Only the embedding is asked for, so that the answer says what the JPEG server's says.
+    """
+    batch = _tensor(images)
+    about = {"shape": batch.shape, "datatype": "FP32", "parameters": {"binary_data_size": batch.nbytes}}
+    outputs = [{"name": "embedding", "parameters": {"binary_data": True}}]
+    header = json.dumps({"inputs": [{"name": "image", **about}], "outputs": outputs}).encode()
+    return Payload(header + batch.tobytes(), len(batch), {"inference-header-content-length": str(len(header))})
+
+
+def kserve_grpc(images: Images) -> Payload:
+    """KServe v2 over gRPC: the same tensor in `raw_input_contents`, the same output asked for."""
+    batch = _tensor(images)
+    request = ModelInferRequest(model_name=images.served, raw_input_contents=[batch.tobytes()])
+    request.inputs.add(name="image", datatype="FP32", shape=batch.shape)
+    request.outputs.add(name="embedding")
+    return Payload(request.SerializeToString(), len(batch))
+
+
+def _jpegs(images: Images) -> Sequence[bytes]:
+    return [(PHOTOS / f"{name}.jpg").read_bytes() for name in images.names]
+
+
+def _tensor(images: Images) -> NDArray[np.float32]:
+    """[N,3,224,224], the photos as the server's own preprocessing makes them."""
+    return np.stack([np.load(images.tensors / f"{name}.npy").astype(np.float32) for name in images.names])

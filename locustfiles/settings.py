@@ -1,0 +1,92 @@
+"""What a run can choose besides Locust's own options: declared once for the command line, the page and the workers."""
+
+import os
+from argparse import ArgumentParser
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from locustfiles.payloads import ALL, photo_sizes
+from locustfiles.routes import MAX_BATCH, ROUTES, Route
+
+EDGE, DIRECT = "edge", "direct"
+
+
+class BadSetting(ValueError):
+    """A choice that cannot be run; the text says what to choose instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The choices of one run, checked."""
+
+    host: str
+    """host:port of the edge."""
+    batch: int = 1
+    photo: str = photo_sizes()[0]
+    target: str = EDGE
+    model: str = field(default_factory=lambda: os.environ.get("MODEL", "efficientnet_lite0"))
+    artifacts: Path = field(default_factory=lambda: Path(os.environ.get("ARTIFACTS", "/artifacts")))
+
+    def address(self, route: Route) -> str:
+        """host:port that the clients of `route` connect to."""
+        return route.direct if self.target == DIRECT and route.direct else self.host
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the choices. Locust shows them as form fields and sends them to the workers."""
+    # Not in a group of their own: Locust's page shows only what is added to the parser itself.
+    parser.add_argument(
+        "--batch",
+        type=int,
+        default=1,
+        help=f"Images per request, 1 to {MAX_BATCH}. TorchServe's own routes take 1.",
+    )
+    parser.add_argument(
+        "--photo",
+        choices=[*photo_sizes(), ALL],
+        default=photo_sizes()[0],
+        help="Size of the photos that each user sends in turn. Tensors are made of the same photos, all 224x224.",
+    )
+    parser.add_argument(
+        "--target",
+        choices=[EDGE, DIRECT],
+        default=EDGE,
+        help="Through Envoy at the host above, or straight to each server inside the network.",
+    )
+
+
+def parse(values: Mapping[str, Any], routes: Iterable[str]) -> Settings:
+    """Check the choices of a command line or of the page's form for these routes; raises BadSetting."""
+    if unknown := [name for name in routes if name not in ROUTES]:
+        raise BadSetting(f"unknown user class {', '.join(unknown)}: choose from {', '.join(ROUTES)}")
+    picked = [ROUTES[name] for name in routes]
+    try:
+        batch = int(values["batch"])
+    except ValueError:
+        batch = 0
+    if not 1 <= batch <= MAX_BATCH:
+        raise BadSetting(f"batch {values['batch']}: choose 1 to {MAX_BATCH} images per request")
+    if narrow := [route.name for route in picked if batch > route.format.max_batch]:
+        raise BadSetting(f"only 1 image per request on {', '.join(narrow)}: choose batch 1, or other routes")
+    if values["photo"] not in (*photo_sizes(), ALL):
+        raise BadSetting(f"no photos of size {values['photo']}: choose from {', '.join(photo_sizes())}, {ALL}")
+    if values["target"] not in (EDGE, DIRECT):
+        raise BadSetting(f"unknown target {values['target']}: choose {EDGE} or {DIRECT}")
+    if values["target"] == DIRECT and (edge_only := [route.name for route in picked if not route.direct]):
+        raise BadSetting(f"only at the edge: {', '.join(edge_only)}. Choose target {EDGE}, or other routes")
+    return Settings(edge_address(values.get("host") or ""), batch, values["photo"], values["target"])
+
+
+def edge_address(host: str) -> str:
+    """http://name:port -> name:port."""
+    url = urlsplit(host)
+    try:
+        port = url.port or 80
+    except ValueError:
+        port = 0
+    if url.scheme != "http" or not url.hostname or not port or url.path.strip("/"):
+        raise BadSetting(f"host {host!r}: write it like http://edge:8080")
+    return f"{url.netloc.rpartition(':')[0] if url.port else url.netloc}:{port}"

@@ -1,0 +1,98 @@
+"""The model builder: `python -m models.build [MODEL]` makes /artifacts/<model>, or does nothing when it is current.
+
+Variables: MODEL (default efficientnet_lite0), ARTIFACTS (default /artifacts). `--force` builds in any case, e.g. to ask
+again for weights that no hub could give. Exit 0: the artefacts are current. Exit 1: they are not, one line says why.
+"""
+
+import argparse
+import fcntl
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from models.currency import build_key, inputs, why_stale
+from models.errors import BuildError
+from models.spec import Spec
+
+DEFAULT_MODEL = "efficientnet_lite0"
+
+
+def say(text: str) -> None:
+    print(f"models: {text}", flush=True)
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m models.build", description="Make the artefacts of one model.")
+    parser.add_argument("model", nargs="?", default=os.environ.get("MODEL") or DEFAULT_MODEL)
+    parser.add_argument("--force", action="store_true", help="build even when the artefacts are current")
+    options = parser.parse_args(arguments)
+    artifacts = Path(os.environ.get("ARTIFACTS", "/artifacts"))
+    try:
+        spec = Spec.load(options.model)
+        with locked(artifacts):
+            make_current(spec, artifacts, force=options.force)
+    except BuildError as error:
+        print(f"models: error: {options.model}: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def make_current(spec: Spec, artifacts: Path, *, force: bool = False) -> None:
+    """Build `artifacts`/<model> unless it is current. Raises BuildError; what was there before then stays."""
+    started = time.monotonic()
+    directory = artifacts / spec.name
+    key = build_key(inputs(spec.name))
+    reason = "--force" if force else why_stale(directory, key)
+    if reason is None:
+        say(f"{spec.name} is current ({time.monotonic() - started:.1f} s)")
+        return
+    say(f"building {spec.name}: {reason}")
+    # PyTorch is imported here and not above: the check must not pay for it.
+    from models.export import export
+
+    for left in artifacts.glob(f".{spec.name}.*"):  # of a build that was interrupted
+        shutil.rmtree(left)
+    work = Path(tempfile.mkdtemp(prefix=f".{spec.name}.", dir=artifacts))
+    work.chmod(0o755)
+    try:
+        loaded = export(spec, key, work)
+        replace(directory, work)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    if loaded.weights == "random":
+        say(f"WARNING: {spec.name} has RANDOM WEIGHTS: {loaded.source}")
+        say("WARNING: its answers mean nothing; with the network there, build again with --force")
+    say(f"{spec.name} is ready, {loaded.weights} weights ({time.monotonic() - started:.1f} s)")
+
+
+def replace(directory: Path, new: Path) -> None:
+    """Put `new` in the place of `directory`. Interrupted half way there is no `directory`, never half of one."""
+    if directory.exists():
+        old = new.with_name(f"{new.name}.old")
+        directory.rename(old)
+        new.rename(directory)
+        shutil.rmtree(old)
+    else:
+        new.rename(directory)
+
+
+@contextmanager
+def locked(artifacts: Path) -> Iterator[None]:
+    """One builder at a time on one volume. Raises BuildError when it cannot be written."""
+    try:
+        file = (artifacts / ".lock").open("w")
+    except OSError as error:
+        reason = f"{artifacts} cannot be written ({error.strerror}): it must be writable for user {os.getuid()}"
+        raise BuildError(reason) from error
+    with file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,176 @@
+"""Every artefact of one model, written into an empty folder; manifest.json comes last."""
+
+import json
+import os
+import shutil
+import tempfile
+import warnings
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from gateways.core.manifest import SCHEMA, Parity
+from models import parity, repository
+from models.currency import HANDLER, digests, photos
+from models.sources import Loaded, labels, load
+from models.spec import Spec, SpecError
+
+OPSET = 17
+
+Tensor = npt.NDArray[np.float32]
+
+
+def export(spec: Spec, key: str, directory: Path) -> Loaded:
+    """Write the artefacts of `spec` into `directory`. Raises BuildError where that cannot be done."""
+    # Debian's build of PyTorch stalls in this fuser.
+    torch._C._jit_set_texpr_fuser_enabled(False)
+    # The fused attention operator exists neither in ONNX nor in every PyTorch that may load the trace.
+    torch.backends.mha.set_fastpath_enabled(False)
+    with tempfile.TemporaryDirectory(dir=directory) as scratch:
+        loaded = load(spec, Path(scratch))
+        tensors = sample_tensors(spec, directory / "tensors")
+        with torch.inference_mode():
+            agreement = models(spec, loaded, tensors, directory)
+        if spec.labels:
+            write_labels(spec, directory)
+        triton(spec, loaded, directory)
+        archive(spec, directory, Path(scratch))
+    manifest(spec, loaded, key, agreement, directory)
+    return loaded
+
+
+def sample_tensors(spec: Spec, directory: Path) -> dict[str, Tensor]:
+    """Every sample photo preprocessed, float32 [3, H, W] by photo name, and written as .npy."""
+    directory.mkdir()
+    tensors = {photo.stem: spec.preprocess.tensor(photo.read_bytes()) for photo in photos()}
+    for name, tensor in tensors.items():
+        np.save(directory / f"{name}.npy", tensor)
+    return tensors
+
+
+def models(spec: Spec, loaded: Loaded, tensors: dict[str, Tensor], directory: Path) -> Parity:
+    """Write model.pt and the ONNX file, and hold both against the PyTorch module; the answer is ONNX's agreement."""
+    names, batch = list(tensors), np.stack(list(tensors.values()))
+    wanted = [output.numpy() for output in loaded.module(torch.from_numpy(batch))]
+    shapes = {name: output.shape[1:] for name, output in zip(spec.outputs, wanted, strict=True)}
+    if shapes != {name: (width,) for name, width in spec.outputs.items()}:
+        raise SpecError(f"models/{spec.name}/model.toml: the model answers {shapes}, the spec says {spec.outputs}")
+
+    example = torch.from_numpy(batch[:2])  # two images: a batch of one would be traced as a constant by some models
+    script = directory / "model.pt"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about shapes that become constants: the image size is, batches are checked
+        torch.jit.trace(loaded.module, example).save(str(script))
+        onnx_file = directory / "repository" / spec.name / "1" / "model.onnx"
+        write_onnx(spec, loaded, example, onnx_file)
+    parity.check("TorchScript", names, wanted, run_script(script, batch))
+    return parity.check("ONNX", names, wanted, run_onnx(onnx_file, batch))
+
+
+def write_onnx(spec: Spec, loaded: Loaded, example: torch.Tensor, path: Path) -> None:
+    """Opset 17, dynamic batch: input `image`, outputs as the spec names them."""
+    import onnx
+
+    path.parent.mkdir(parents=True)
+    names = ["image", *spec.outputs]
+    torch.onnx.export(
+        loaded.module,
+        (example,),
+        str(path),
+        opset_version=OPSET,
+        input_names=names[:1],
+        output_names=names[1:],
+        dynamic_axes={name: {0: "batch"} for name in names},
+        dynamo=False,
+    )
+    onnx.checker.check_model(str(path))
+
+
+def run_script(path: Path, batch: Tensor) -> list[Tensor]:
+    """The outputs of the saved file for the first photo alone and the others as one batch: two batch sizes."""
+    model = torch.jit.load(str(path))
+    parts = [[output.numpy() for output in model(torch.from_numpy(part))] for part in (batch[:1], batch[1:])]
+    return [np.concatenate(pair) for pair in zip(*parts, strict=True)]
+
+
+def run_onnx(path: Path, batch: Tensor) -> list[Tensor]:
+    """As run_script, on ONNX Runtime's CPU provider."""
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    parts = [session.run(None, {"image": part}) for part in (batch[:1], batch[1:])]
+    return [np.concatenate(pair) for pair in zip(*parts, strict=True)]
+
+
+def write_labels(spec: Spec, directory: Path) -> None:
+    """labels.txt: one label a line, by class index."""
+    lines = labels(spec.labels)
+    if len(lines) != spec.classes:
+        raise SpecError(f"models/{spec.name}/model.toml: {len(lines)} labels, but classes = {spec.classes}")
+    (directory / "labels.txt").write_text("".join(f"{line}\n" for line in lines))
+
+
+def triton(spec: Spec, loaded: Loaded, directory: Path) -> None:
+    """Complete the Triton model repository around the ONNX file: <model>, and <model>_trt with the same weights."""
+    accelerated = f"{spec.name}_trt"
+    for name in (spec.name, accelerated):
+        folder = directory / "repository" / name
+        (folder / "1").mkdir(parents=True, exist_ok=True)
+        text = repository.config(spec, name, loaded.weights, accelerated=name == accelerated)
+        (folder / "config.pbtxt").write_text(text)
+        if spec.labels:
+            shutil.copyfile(directory / "labels.txt", folder / "labels.txt")
+    file, twin = (directory / "repository" / name / "1" / "model.onnx" for name in (spec.name, accelerated))
+    try:
+        os.link(file, twin)
+    except OSError:  # a file system without hard links
+        shutil.copyfile(file, twin)
+
+
+def archive(spec: Spec, directory: Path, scratch: Path) -> None:
+    """The TorchServe archive: the handler and model.pt. The handler reads the manifest and labels in the artefacts."""
+    from model_archiver.model_archiver_config import ModelArchiverConfig
+    from model_archiver.model_packaging import generate_model_archive
+
+    if not HANDLER.is_file():
+        raise SpecError(f"{HANDLER} is absent: it is the handler of the .mar")
+    target = directory / "mar"
+    target.mkdir()
+    config = ModelArchiverConfig(
+        model_name=spec.name,
+        version="1.0",
+        serialized_file=str(directory / "model.pt"),
+        handler=str(HANDLER),
+        export_path=str(target),
+        archive_format="zip-store",
+    )
+    # The archiver copies everything to <temporary folder>/<model> first: not into a container's memory.
+    before, tempfile.tempdir = tempfile.tempdir, str(scratch)
+    try:
+        generate_model_archive(config)
+    finally:
+        tempfile.tempdir = before
+
+
+def manifest(spec: Spec, loaded: Loaded, key: str, agreement: Parity, directory: Path) -> None:
+    """manifest.json, atomically: its presence says that all the rest is whole."""
+    names = sorted(path.relative_to(directory).as_posix() for path in directory.rglob("*") if path.is_file())
+    data = {
+        "schema": SCHEMA,
+        "model": spec.name,
+        "kind": spec.kind,
+        "weights": loaded.weights,
+        "weights_source": loaded.source,
+        "preprocess": asdict(spec.preprocess),
+        "embedding_dim": spec.embedding_dim,
+        "classes": spec.classes,
+        "build_key": key,
+        "files": digests(directory, names),
+        "parity": asdict(agreement),
+    }
+    partial = directory / "manifest.json.partial"
+    partial.write_text(json.dumps(data, indent=1) + "\n")
+    partial.rename(directory / "manifest.json")

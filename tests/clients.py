@@ -1,0 +1,267 @@
+"""One native client per route, as a user of that protocol would write it: JPEGs in, answers out, through Envoy.
+
+The tensor routes preprocess on the client (gateways.core), as their users must; every other route sends the JPEG.
+"""
+
+import base64
+import http.client
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import grpc
+import numpy as np
+import numpy.typing as npt
+import tritonclient.grpc
+import tritonclient.http
+from fiveway.vision.v1 import vision_pb2 as typed
+from fiveway.vision.v1 import vision_pb2_grpc as typed_grpc
+from torchserve import inference_pb2 as torchserve
+from torchserve import inference_pb2_grpc as torchserve_grpc
+
+from gateways.core.answer import softmax
+from gateways.core.manifest import Manifest
+
+ARTIFACTS = Path("/artifacts")
+MODEL = os.environ.get("MODEL", "efficientnet_lite0")
+HOST = os.environ.get("BIND_ADDRESS", "127.0.0.1").replace("0.0.0.0", "127.0.0.1")
+EDGE_PORT = int(os.environ.get("EDGE_PORT", "8080"))
+LOCUST_PORT = int(os.environ.get("LOCUST_PORT", "8089"))
+EDGE = f"{HOST}:{EDGE_PORT}"
+TIMEOUT_S = 60.0
+CHANNEL_OPTIONS = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
+
+Vector = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What a route says about one photo: embedding [D]; classes as (index, label, score), best first.
+
+    The label is None where the route answers logits: there the client looks names up by itself.
+    """
+
+    embedding: Vector
+    classes: tuple[tuple[int, str | None, float], ...]
+
+
+@dataclass(frozen=True)
+class Reply:
+    """An HTTP answer."""
+
+    status: int
+    body: bytes
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    def json(self) -> Any:
+        assert self.status == 200, f"{self.status}: {self.body[:500]!r}"
+        return json.loads(self.body)
+
+
+def request(method: str, path: str, body: bytes = b"", *, port: int = EDGE_PORT, **headers: str) -> Reply:
+    """One HTTP/1.1 request on a connection of its own; header names are written with _ for -."""
+    connection = http.client.HTTPConnection(HOST, port, timeout=TIMEOUT_S)
+    try:
+        connection.request(method, path, body, {name.replace("_", "-"): value for name, value in headers.items()})
+        response = connection.getresponse()
+        return Reply(response.status, response.read(), {name.lower(): value for name, value in response.getheaders()})
+    finally:
+        connection.close()
+
+
+def post_json(path: str, message: object, **headers: str) -> Reply:
+    return request("POST", path, json.dumps(message).encode(), content_type="application/json", **headers)
+
+
+def channel() -> grpc.Channel:
+    return grpc.insecure_channel(EDGE, options=CHANNEL_OPTIONS)
+
+
+def b64(jpeg: bytes) -> str:
+    return base64.b64encode(jpeg).decode()
+
+
+def form(jpegs: Sequence[bytes], name: str = "images") -> tuple[bytes, str]:
+    """A multipart form with one file part per photo, and its content type."""
+    edge = "fiveway-boundary"
+    head = f'--{edge}\r\nContent-Disposition: form-data; name="{name}"; filename="photo.jpg"\r\nContent-Type: image/jpeg\r\n\r\n'
+    parts = b"".join(head.encode() + jpeg + b"\r\n" for jpeg in jpegs)
+    return parts + f"--{edge}--\r\n".encode(), f"multipart/form-data; boundary={edge}"
+
+
+def tensors(jpegs: Sequence[bytes]) -> Vector:
+    """float32 [N, 3, 224, 224]: the preprocessing of the served model."""
+    preprocess = Manifest.load(ARTIFACTS, MODEL).preprocess
+    return np.stack([preprocess.tensor(jpeg) for jpeg in jpegs])
+
+
+def _classes(rows: Sequence[Mapping[str, Any]]) -> tuple[tuple[int, str, float], ...]:
+    return tuple((row["index"], row["label"], row["score"]) for row in rows)
+
+
+def _embedded(rows: Sequence[Sequence[float]]) -> list[Vector]:
+    return [np.asarray(row, dtype=np.float32) for row in rows]
+
+
+def _classifies() -> bool:
+    return Manifest.load(ARTIFACTS, MODEL).kind == "classifier"
+
+
+def _jpeg_http(ask: Callable[[str], Any], jpegs: Sequence[bytes]) -> list[Answer]:
+    """The JPEG server answers embeddings and classes on two paths; `ask` posts the same body to both."""
+    embeddings = _embedded(ask("embed")["embeddings"])
+    classes = ask("classify")["classes"] if _classifies() else [()] * len(jpegs)
+    return [Answer(vector, _classes(rows)) for vector, rows in zip(embeddings, classes, strict=True)]
+
+
+def jpeg_base64(jpegs: Sequence[bytes]) -> list[Answer]:
+    message = {"images": [b64(jpeg) for jpeg in jpegs]}
+    return _jpeg_http(lambda verb: post_json(f"/{verb}/base64", message).json(), jpegs)
+
+
+def jpeg_raw(jpegs: Sequence[bytes]) -> list[Answer]:
+    """One photo per request."""
+    return [
+        answer
+        for jpeg in jpegs
+        for answer in _jpeg_http(
+            lambda verb, jpeg=jpeg: request("POST", f"/{verb}", jpeg, content_type="image/jpeg").json(), [jpeg]
+        )
+    ]
+
+
+def jpeg_multipart(jpegs: Sequence[bytes]) -> list[Answer]:
+    body, kind = form(jpegs)
+    return _jpeg_http(lambda verb: request("POST", f"/{verb}", body, content_type=kind).json(), jpegs)
+
+
+def _from_logits(embeddings: Vector, logits: Vector | None) -> list[Answer]:
+    answers = []
+    for row, embedding in enumerate(embeddings):
+        scores = softmax(logits[row]) if logits is not None else np.empty(0, np.float32)
+        best = np.argsort(-scores, kind="stable")[:5]
+        answers.append(Answer(embedding, tuple((int(i), None, float(scores[i])) for i in best)))
+    return answers
+
+
+def kserve_http(model: str, batch: Vector) -> list[Answer]:
+    """tritonclient over HTTP with the binary tensor extension."""
+    with tritonclient.http.InferenceServerClient(EDGE, network_timeout=TIMEOUT_S) as client:
+        image = tritonclient.http.InferInput("image", list(batch.shape), "FP32").set_data_from_numpy(batch)
+        outputs = [tritonclient.http.InferRequestedOutput("embedding")]
+        if _classifies():
+            outputs.append(tritonclient.http.InferRequestedOutput("logits"))
+        result = client.infer(model, [image], outputs=outputs)
+        return _from_logits(result.as_numpy("embedding"), result.as_numpy("logits"))
+
+
+def kserve_grpc(model: str, batch: Vector, headers: Mapping[str, str]) -> list[Answer]:
+    """tritonclient over gRPC."""
+    with tritonclient.grpc.InferenceServerClient(EDGE) as client:
+        image = tritonclient.grpc.InferInput("image", list(batch.shape), "FP32").set_data_from_numpy(batch)
+        result = client.infer(model, [image], headers=dict(headers), client_timeout=TIMEOUT_S)
+        return _from_logits(result.as_numpy("embedding"), result.as_numpy("logits"))
+
+
+def onnx_http(jpegs: Sequence[bytes]) -> list[Answer]:
+    return kserve_http(MODEL, tensors(jpegs))
+
+
+def onnx_grpc(jpegs: Sequence[bytes]) -> list[Answer]:
+    return kserve_grpc(MODEL, tensors(jpegs), {})
+
+
+def trt_http(jpegs: Sequence[bytes]) -> list[Answer]:
+    return kserve_http(f"{MODEL}_trt", tensors(jpegs))
+
+
+def trt_grpc(jpegs: Sequence[bytes]) -> list[Answer]:
+    return kserve_grpc(f"{MODEL}_trt", tensors(jpegs), {"x-route": "trt-grpc"})
+
+
+def _torchserve(message: Mapping[str, Any]) -> Answer:
+    return Answer(np.asarray(message["embedding"], dtype=np.float32), _classes(message["classes"]))
+
+
+def torchserve_raw(jpegs: Sequence[bytes]) -> list[Answer]:
+    path = f"/predictions/{MODEL}"
+    return [_torchserve(request("POST", path, jpeg, content_type="image/jpeg").json()) for jpeg in jpegs]
+
+
+def torchserve_base64(jpegs: Sequence[bytes]) -> list[Answer]:
+    return [_torchserve(post_json(f"/predictions/{MODEL}", {"image": b64(jpeg)}).json()) for jpeg in jpegs]
+
+
+def torchserve_stub(jpegs: Sequence[bytes]) -> list[Answer]:
+    """TorchServe's own stubs."""
+    with channel() as open_channel:
+        stub = torchserve_grpc.InferenceAPIsServiceStub(open_channel)
+        requests = [torchserve.PredictionsRequest(model_name=MODEL, input={"data": jpeg}) for jpeg in jpegs]
+        replies = [stub.Predictions(message, timeout=TIMEOUT_S).prediction for message in requests]
+        return [_torchserve(json.loads(reply)) for reply in replies]
+
+
+def _typed(response: typed.PredictResponse) -> list[Answer]:
+    return [
+        Answer(
+            np.asarray(prediction.embedding.values, dtype=np.float32),
+            tuple((found.index, found.label, found.score) for found in prediction.classes),
+        )
+        for prediction in response.predictions
+    ]
+
+
+def typed_unary(jpegs: Sequence[bytes], *metadata: tuple[str, str]) -> list[Answer]:
+    with channel() as open_channel:
+        stub = typed_grpc.VisionServiceStub(open_channel)
+        return _typed(stub.Predict(typed.PredictRequest(images=jpegs), timeout=TIMEOUT_S, metadata=metadata))
+
+
+def typed_triton(jpegs: Sequence[bytes]) -> list[Answer]:
+    return typed_unary(jpegs, ("x-backend", "triton"))
+
+
+def typed_stream(jpegs: Sequence[bytes]) -> list[Answer]:
+    """One message per photo over one stream; answers come in order."""
+    with channel() as open_channel:
+        stub = typed_grpc.VisionServiceStub(open_channel)
+        messages = (typed.PredictStreamRequest(request=typed.PredictRequest(images=[jpeg])) for jpeg in jpegs)
+        replies = list(stub.PredictStream(messages, timeout=TIMEOUT_S))
+    assert [reply.WhichOneof("result") for reply in replies] == ["response"] * len(jpegs), replies
+    return [answer for reply in replies for answer in _typed(reply.response)]
+
+
+def typed_json(jpegs: Sequence[bytes], **headers: str) -> list[Answer]:
+    reply = post_json("/v1/predict", {"images": [b64(jpeg) for jpeg in jpegs]}, **headers).json()
+    return [
+        Answer(np.asarray(row["embedding"]["values"], dtype=np.float32), _classes(row["classes"]))
+        for row in reply["predictions"]
+    ]
+
+
+def typed_json_triton(jpegs: Sequence[bytes]) -> list[Answer]:
+    return typed_json(jpegs, x_backend="triton")
+
+
+# Every way in. The part before the slash is the route's name.
+CLIENTS: Mapping[str, Callable[[Sequence[bytes]], list[Answer]]] = {
+    "jpeg-http/base64": jpeg_base64,
+    "jpeg-http/raw": jpeg_raw,
+    "jpeg-http/multipart": jpeg_multipart,
+    "onnx-http": onnx_http,
+    "onnx-grpc": onnx_grpc,
+    "trt-http": trt_http,
+    "trt-grpc": trt_grpc,
+    "torchserve-http/raw": torchserve_raw,
+    "torchserve-http/base64": torchserve_base64,
+    "torchserve-grpc": torchserve_stub,
+    "typed-grpc/unary": typed_unary,
+    "typed-grpc/stream": typed_stream,
+    "typed-grpc/triton": typed_triton,
+    "typed-http": typed_json,
+    "typed-http/triton": typed_json_triton,
+}
+ROUTES = tuple(dict.fromkeys(name.partition("/")[0] for name in CLIENTS))

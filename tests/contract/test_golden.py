@@ -1,0 +1,138 @@
+"""The golden test: one photo, the same answer over every route, as PyTorch gives it in this process.
+
+The reference is the TorchScript model on the preprocessing of gateways.core, which every server uses too. What may differ:
+
+- embedding: cosine >= 0.999;
+- classes: the same five in the same order. Two classes whose reference scores are closer than SCORE_TOLERANCE are a tie,
+  and may swap; a score may differ by SCORE_TOLERANCE. (Execution providers round differently.)
+
+Photos much larger than the model's input are decoded scaled (1/2, 1/4, 1/8) by every route. What that costs against a
+decode in full, which a client of the tensor routes may do instead, has a test and a tolerance of its own.
+"""
+
+from dataclasses import dataclass
+from io import BytesIO
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torchvision import transforms
+
+from gateways.core.answer import softmax
+from gateways.core.manifest import Manifest
+from tests.clients import ARTIFACTS, CLIENTS, MODEL, Answer, Vector
+from tests.conftest import PHOTOS
+
+NAMES = sorted(path.stem for path in PHOTOS.glob("*.jpg"))
+MIN_COSINE = 0.999
+SCORE_TOLERANCE = 0.001
+# Full decode against scaled decode. Measured over the sample photos with efficientnet_lite0: 0.9938 and 0.079 at worst (1080x1920).
+MIN_COSINE_FULL_DECODE = 0.99
+SCORE_TOLERANCE_FULL_DECODE = 0.1
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """PyTorch's answer: embedding [D], and the probability of every class [C] (empty for an embedding model)."""
+
+    embedding: Vector
+    scores: Vector
+
+
+class PyTorch:
+    """The TorchScript model of the artefacts, asked in this process; one answer per photo is kept."""
+
+    def __init__(self) -> None:
+        torch._C._jit_set_texpr_fuser_enabled(False)  # Debian's build stalls in the fuser
+        torch.set_num_threads(1)
+        self.manifest = Manifest.load(ARTIFACTS, MODEL)
+        self._model = torch.jit.load(str(self.manifest.directory / "model.pt")).eval()  # type: ignore[no-untyped-call]
+        self._answers: dict[str, Reference] = {}
+
+    def photo(self, name: str, jpeg: bytes) -> Reference:
+        if name not in self._answers:
+            self._answers[name] = self.tensor(self.manifest.preprocess.tensor(jpeg))
+        return self._answers[name]
+
+    def tensor(self, tensor: Vector) -> Reference:
+        with torch.inference_mode():
+            embedding, *logits = self._model(torch.from_numpy(tensor)[None])
+        return Reference(embedding[0].numpy(), softmax(logits[0][0].numpy()) if logits else np.empty(0, np.float32))
+
+
+@pytest.fixture(scope="module")
+def pytorch() -> PyTorch:
+    return PyTorch()
+
+
+def cosine(a: Vector, b: Vector) -> float:
+    return float(a @ b / (np.linalg.norm(a) * np.linalg.norm(b)))
+
+
+def assert_same(answer: Answer, wanted: Reference, labels: tuple[str, ...]) -> None:
+    """The tolerances of the module's first lines."""
+    assert answer.embedding.shape == wanted.embedding.shape
+    assert cosine(answer.embedding, wanted.embedding) >= MIN_COSINE
+    best = np.sort(wanted.scores)[::-1]
+    assert len(answer.classes) == min(5, len(labels))
+    assert len({index for index, _, _ in answer.classes}) == len(answer.classes)
+    for rank, (index, label, score) in enumerate(answer.classes):
+        assert wanted.scores[index] == pytest.approx(best[rank], abs=SCORE_TOLERANCE), f"rank {rank + 1} is {labels[index]}"
+        assert score == pytest.approx(wanted.scores[index], abs=SCORE_TOLERANCE)
+        assert label in (None, labels[index])
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("client", CLIENTS)
+def test_one_photo_is_the_same_over_every_route(client: str, name: str, photos: dict[str, bytes], pytorch: PyTorch) -> None:
+    """Top five and embedding as PyTorch's."""
+    (answer,) = CLIENTS[client]([photos[name]])
+    assert_same(answer, pytorch.photo(name, photos[name]), pytorch.manifest.labels)
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_batch_keeps_its_order(client: str, photos: dict[str, bytes], pytorch: PyTorch) -> None:
+    """Photos of all sizes in one request: answer i is photo i's."""
+    names = NAMES[::-1]
+    answers = CLIENTS[client]([photos[name] for name in names])
+    assert len(answers) == len(names)
+    for name, answer in zip(names, answers, strict=True):
+        assert_same(answer, pytorch.photo(name, photos[name]), pytorch.manifest.labels)
+
+
+def test_the_photos_tell_routes_apart(photos: dict[str, bytes], pytorch: PyTorch) -> None:
+    """Two different subjects are further apart than the tolerance: a route that answers anything cannot pass."""
+    subjects = sorted({name.partition("_")[0] for name in NAMES})
+    vectors = [pytorch.photo(f"{subject}_224x224", photos[f"{subject}_224x224"]).embedding for subject in subjects]
+    for i, one in enumerate(vectors):
+        for other in vectors[i + 1 :]:
+            assert cosine(one, other) < MIN_COSINE - 0.01
+
+
+def test_the_answers_are_right(photos: dict[str, bytes], pytorch: PyTorch) -> None:
+    """Real weights see an otter in the otter's photo, at every size."""
+    if pytorch.manifest.weights != "real" or not pytorch.manifest.labels:
+        pytest.skip(f"{MODEL}: {pytorch.manifest.weights} weights, {len(pytorch.manifest.labels)} classes")
+    for name in (name for name in NAMES if name.startswith("otter_")):
+        scores = pytorch.photo(name, photos[name]).scores
+        assert pytorch.manifest.labels[int(scores.argmax())] == "otter", name
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_scaled_decode_is_close_to_full_decode(name: str, photos: dict[str, bytes], pytorch: PyTorch) -> None:
+    """A client that decodes in full and preprocesses with torchvision gets the same best class and a close embedding."""
+    steps = pytorch.manifest.preprocess
+    mode = transforms.InterpolationMode(steps.interpolation)
+    full = transforms.Compose(
+        [
+            transforms.Resize(steps.resize, mode),
+            transforms.CenterCrop(steps.crop),
+            transforms.ToTensor(),
+            transforms.Normalize(steps.mean, steps.std),
+        ]
+    )
+    theirs = pytorch.tensor(full(Image.open(BytesIO(photos[name])).convert("RGB")).numpy())
+    ours = pytorch.photo(name, photos[name])
+    assert cosine(theirs.embedding, ours.embedding) >= MIN_COSINE_FULL_DECODE
+    assert theirs.scores == pytest.approx(ours.scores, abs=SCORE_TOLERANCE_FULL_DECODE)

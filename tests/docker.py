@@ -1,0 +1,75 @@
+"""The running stack, seen from the Docker engine."""
+
+import json
+import subprocess
+import time
+from collections.abc import Callable
+from typing import Any
+
+from tests.repository import ROOT
+
+PROJECT = "fiveway"
+
+
+def docker(*arguments: str, timeout: float = 120, check: bool = True) -> str:
+    """stdout of one docker command, run at the root of the repository."""
+    done = subprocess.run(
+        ["docker", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=timeout, check=False
+    )
+    assert not check or done.returncode == 0, f"docker {' '.join(arguments)}: {done.stderr or done.stdout}"
+    return done.stdout
+
+
+def containers(service: str = "") -> list[dict[str, Any]]:
+    """`docker inspect` of every running container of the stack (the builder, the test runner and one-off runs left out)."""
+    filters = [f"label=com.docker.compose.project={PROJECT}", "label=com.docker.compose.oneoff=False"]
+    if service:
+        filters.append(f"label=com.docker.compose.service={service}")
+    ids = docker("ps", "--quiet", *[word for one in filters for word in ("--filter", one)]).split()
+    found: list[dict[str, Any]] = json.loads(docker("inspect", *ids)) if ids else []
+    return found
+
+
+def container(service: str) -> dict[str, Any]:
+    """The one running container of a service."""
+    (found,) = containers(service)
+    return found
+
+
+def service_of(inspected: dict[str, Any]) -> str:
+    name: str = inspected["Config"]["Labels"]["com.docker.compose.service"]
+    return name
+
+
+def health(inspected: dict[str, Any]) -> str:
+    """healthy, unhealthy, starting, or none."""
+    status: str = inspected["State"].get("Health", {}).get("Status", "none")
+    return status
+
+
+def wait_until[T](ask: Callable[[], T | None], what: str, *, seconds: float, every: float = 0.5) -> T:
+    """The first truthy answer; fails with `what` when there is none in time. An exception is an answer that did not come."""
+    end = time.monotonic() + seconds
+    last: object = None
+    while True:
+        try:
+            if answer := ask():
+                return answer
+            last = None
+        except Exception as error:
+            last = error
+        if time.monotonic() > end:
+            raise AssertionError(f"{what}: not within {seconds:g} s{f' ({last!r})' if last else ''}")
+        time.sleep(every)
+
+
+def memory_mib() -> dict[str, float]:
+    """Memory in use per service (the largest of its containers), in MiB, without the page cache."""
+    units = {"KiB": 1 / 1024, "MiB": 1, "GiB": 1024}
+    ids = {found["Id"]: service_of(found) for found in containers()}
+    used: dict[str, float] = {}
+    for line in docker("stats", "--no-stream", "--no-trunc", "--format", "{{.ID}} {{.MemUsage}}", *ids).splitlines():
+        identifier, value = line.split()[:2]
+        amount = float(value[:-3]) * units[value[-3:]]
+        used[ids[identifier]] = max(used.get(ids[identifier], 0), amount)
+    return used

@@ -1,0 +1,49 @@
+"""What the static checks read: the files of the repository, and the Compose model as Compose itself renders it."""
+
+import functools
+import json
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+# Never ours to check: the history, what runs leave behind, and what .gitignore keeps out of a commit.
+SKIPPED = {".git", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".import_linter_cache", ".venv", "__pycache__", "out"}
+
+
+def files(*suffixes: str) -> list[Path]:
+    """Every file of the repository, or those whose name ends so; in a stable order."""
+    found = []
+    for folder, names, here in os.walk(ROOT):
+        names[:] = sorted(set(names) - SKIPPED)
+        found += [Path(folder, name) for name in sorted(here) if name != ".env" and name.endswith(suffixes or ("",))]
+    return found
+
+
+def texts(*suffixes: str) -> Iterator[tuple[Path, str]]:
+    """The files that are text, each with its content; the path is relative to the root."""
+    for path in files(*suffixes):
+        try:
+            yield path.relative_to(ROOT), path.read_text()
+        except UnicodeDecodeError:
+            continue
+
+
+def scripts() -> list[Path]:
+    """Shell scripts, known by their first line wherever they lie."""
+    first = re.compile(r"#!.*\b(ba|da)?sh\b|# shellcheck shell=")
+    return [path for path in files() if first.match(path.read_bytes()[:200].decode(errors="replace"))]
+
+
+@functools.cache
+def compose() -> dict[str, Any]:
+    """The whole Compose model with every default: `docker compose config` with no variable set and no .env."""
+    environment = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    command = ["docker", "compose", "--env-file", os.devnull, "--profile", "*", "config", "--format", "json"]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    model: dict[str, Any] = json.loads(done.stdout)
+    return model

@@ -1,0 +1,73 @@
+"""Writes docs/errors.md from the table that the tests run: `python -m tests.stack.errors_page`."""
+
+from pathlib import Path
+
+from tests.clients import ROUTES
+from tests.repository import ROOT
+from tests.stack.bad_input import CASES, Case
+
+PAGE = Path("docs/errors.md")
+
+HEAD = """# Errors
+
+What comes back for bad input, on every route, through the one port. This page is written by `python -m tests.stack.errors_page` from
+the table that `tests/stack/test_bad_input.py` sends to the running stack; a test fails when the two differ.
+
+- A 4xx or its gRPC status means: change the request. 429, 503 and 504 (`RESOURCE_EXHAUSTED`, `UNAVAILABLE`, `DEADLINE_EXCEEDED`)
+  mean: try again later. 500 and `INTERNAL` mean a fault of ours, but for the cells that say otherwise below. `UNKNOWN` is never sent.
+- The message says what to do. Over HTTP it is in JSON: `{"error": {"code": ..., "message": ...}}` from Envoy, the JPEG server and
+  `typed-http`; `{"error": ...}` from Triton; `{"code": ..., "type": ..., "message": ...}` from TorchServe. Native clients know the form of
+  their server, so it is left as it is.
+- One bad image fails its whole request, and the message names it (`images[3]`).
+- After each of these the next good request on the route is answered, and no server holds more memory.
+"""
+
+TRT = {"onnx-http": "trt-http", "onnx-grpc": "trt-grpc"}
+"""The routes of one server that must answer alike share a column."""
+
+
+def render() -> str:
+    """The page."""
+    columns = [route for route in ROUTES if route not in TRT.values()]
+    titles = [f"`{route}`" + (f", `{TRT[route]}`" if route in TRT else "") for route in columns]
+    lines = [HEAD, row("", *titles), row("---", *["---"] * len(columns))]
+    lines += [row(case.name, *(cell(case, route) for route in columns)) for case in CASES]
+    lines += ["", "Empty: the route has no such case.", "", "## What the messages say", ""]
+    for case in CASES:
+        lines.append(f"- **{case.name}**{f' ({case.note})' if case.note else ''}: {'; '.join(said(case))}.")
+    lines += ["", "## Why some cells are as they are", "", *(f"- {text}" for text in REASONS), ""]
+    return "\n".join(lines)
+
+
+def row(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def cell(case: Case, route: str) -> str:
+    """The one status of this case on the route, and on the route that shares its column."""
+    found = {refusal.status for refusal in case.refusals if refusal.route in (route, TRT.get(route))}
+    assert len(found) <= 1, f"{case.name}: {route} answers {found}"
+    return "".join(found)
+
+
+def said(case: Case) -> list[str]:
+    """Each message once, with the routes that say it where not all of them do."""
+    routes: dict[str, list[str]] = {}
+    for refusal in case.refusals:
+        names = routes.setdefault(refusal.says, [])
+        if refusal.route not in names:
+            names.append(refusal.route)
+    if len(routes) == 1:
+        return [f"\"{next(iter(routes))}\""]
+    return [f"\"{says}\" ({', '.join(f'`{name}`' for name in names)})" for says, names in routes.items()]
+
+
+REASONS = (
+    "TorchServe answers OK over gRPC whatever its handler says, and `CANCELLED` or `INTERNAL` for what it refuses itself; Envoy gives these "
+    "the status of their cause (`compose/envoy/torchserve_grpc.lua`).",
+    "Triton answers 500 to JSON that it cannot parse; Envoy makes it 400 (`compose/envoy/triton_http.lua`).",
+)
+
+
+if __name__ == "__main__":
+    (ROOT / PAGE).write_text(render())

@@ -1,0 +1,180 @@
+"""Small ONNX models of many shapes in one standard Triton model repository.
+
+Each is there for one thing that a repository may hold; none is about images. Their answers are plain arithmetic, so
+that a test can state the right value.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import ArrayLike
+from onnx import TensorProto, helper, numpy_helper
+
+# What any ONNX Runtime since 2023 reads.
+IR_VERSION = 9
+OPSET = helper.make_opsetid("", 20)
+
+# Every type of number that a tensor may have, by Triton's name.
+NUMBERS = {
+    "FP16": TensorProto.FLOAT16,
+    "FP32": TensorProto.FLOAT,
+    "FP64": TensorProto.DOUBLE,
+    "INT8": TensorProto.INT8,
+    "INT16": TensorProto.INT16,
+    "INT32": TensorProto.INT32,
+    "INT64": TensorProto.INT64,
+    "UINT8": TensorProto.UINT8,
+    "UINT16": TensorProto.UINT16,
+    "UINT32": TensorProto.UINT32,
+    "UINT64": TensorProto.UINT64,
+    "BOOL": TensorProto.BOOL,
+}
+TYPES = NUMBERS | {"STRING": TensorProto.STRING}
+
+TABLE = np.arange(12, dtype=np.float32).reshape(4, 3) * 1.5
+WEIGHTS = np.array([[1, -2, 3], [0.5, 0, -1], [4, 1, 1], [0, 0, 2]], dtype=np.float32)
+
+FIRST_AXIS = np.array([1], np.int64)
+BACKEND = 'backend: "onnxruntime"\n'
+# Requests that come within the delay run together, however slow the machine is.
+BATCHER = "dynamic_batching { max_queue_delay_microseconds: 300000 }\ninstance_group { count: 1 }\n"
+
+# Name -> Triton type and dims, batch included; a name for a dimension makes it variable.
+Tensors = Mapping[str, tuple[str, Sequence[int | str]]]
+Node = tuple[str, Sequence[str], str, Mapping[str, Any]]
+
+
+def make_repository(folder: Path) -> None:
+    """Write every model that can be served, as <model>/<version>/<file>, with or without a config.pbtxt."""
+    # Every type of number at once, many inputs and outputs: each input twice, side by side.
+    inputs: Tensors = {f"in_{name}": (name, ["n", "width"]) for name in NUMBERS}
+    outputs: Tensors = {f"out_{name}": (name, ["n", "twice"]) for name in NUMBERS}
+    nodes = [("Concat", [f"in_{name}"] * 2, f"out_{name}", {"axis": 1}) for name in NUMBERS]
+    _write(folder / "every_type", _model(nodes, inputs, outputs), "max_batch_size: 8\n" + _io(inputs, outputs))
+
+    # Two inputs, three outputs, real dynamic batches.
+    inputs = {"a": ("FP32", ["n", 3]), "b": ("FP32", ["n", 3])}
+    operators = {"sum": "Add", "difference": "Sub", "product": "Mul"}
+    outputs = {name: ("FP32", ["n", 3]) for name in operators}
+    model = _model([(operator, ["a", "b"], name, {}) for name, operator in operators.items()], inputs, outputs)
+    _write(folder / "arithmetic", model, BACKEND + "max_batch_size: 16\n" + _io(inputs, outputs) + BATCHER)
+
+    # Text in, text with an exclamation mark out; only `platform` says what runs it.
+    inputs, outputs = {"text": ("STRING", ["n", "words"])}, {"shout": ("STRING", ["n", "words"])}
+    model = _model(
+        [("StringConcat", ["text", "mark"], "shout", {})], inputs, outputs, {"mark": np.array(["!"], object)}
+    )
+    _write(folder / "strings", model, 'platform: "onnxruntime_onnx"\nmax_batch_size: 4\n' + _io(inputs, outputs))
+
+    # No config at all, and a graph that can batch: a row in, one number per row out.
+    model = _model(
+        [("MatMul", ["row", "weights"], "hidden", {}), ("ReduceSum", ["hidden", "axis"], "total", {"keepdims": 0})],
+        {"row": ("FP32", ["n", 4])},
+        {"total": ("FP32", ["n"])},
+        {"weights": WEIGHTS, "axis": FIRST_AXIS},
+    )
+    _write(folder / "no_config", model)
+
+    # No config at all, and a graph that cannot batch: fixed dims, a scalar in, a scalar out.
+    model = _model(
+        [("Mul", ["matrix", "factor"], "scaled", {}), ("ReduceMax", ["scaled"], "largest", {"keepdims": 0})],
+        {"matrix": ("FP64", [2, 3]), "factor": ("FP64", [])},
+        {"scaled": ("FP64", [2, 3]), "largest": ("FP64", [])},
+    )
+    _write(folder / "no_batching", model)
+
+    # Variable dims, other shapes out than in.
+    inputs = {"matrix": ("INT64", ["n", "height", "width"])}
+    outputs = {"turned": ("INT64", ["n", "width", "height"]), "columns": ("INT64", ["n", "width"])}
+    model = _model(
+        [
+            ("Transpose", ["matrix"], "turned", {"perm": [0, 2, 1]}),
+            ("ReduceSum", ["matrix", "axis"], "columns", {"keepdims": 0}),
+        ],
+        inputs,
+        outputs,
+        {"axis": FIRST_AXIS},
+    )
+    _write(folder / "variable_dims", model, BACKEND + "max_batch_size: 8\n" + _io(inputs, outputs))
+
+    # A lookup that fails beyond its table; the config's `reshape` leaves the graph only the batch dimension.
+    inputs, outputs = {"index": ("INT64", ["n"])}, {"row": ("FP32", ["n", 3])}
+    model = _model([("Gather", ["table", "index"], "row", {})], inputs, outputs, {"table": TABLE})
+    config = 'input { name: "index" data_type: TYPE_INT64 dims: 1 reshape { shape: [] } }\n' + _io({}, outputs)
+    _write(folder / "lookup", model, BACKEND + "max_batch_size: 16\n" + config + BATCHER)
+
+    # Accelerators for a GPU and a CPU, session options, a file of another name, two versions: y = relu(x * version).
+    inputs, outputs = {"x": ("FP32", ["n", 4])}, {"y": ("FP32", ["n", 4])}
+    parameters = {"intra_op_thread_count": 1, "inter_op_thread_count": 1, "execution_mode": 1, "enable_mem_arena": 0}
+    config = (
+        'default_model_filename: "graph.onnx"\nversion_policy { all {} }\n'
+        "optimization { graph { level: 1 } execution_accelerators {\n"
+        '  gpu_execution_accelerator { name: "tensorrt" parameters { key: "precision_mode" value: "FP16" } }\n'
+        '  cpu_execution_accelerator { name: "openvino" }\n} }\n'
+    ) + "".join(f'parameters {{ key: "{k}" value: {{ string_value: "{v}" }} }}\n' for k, v in parameters.items())
+    for version in (1, 2):
+        model = _model(
+            [("Mul", ["x", "version"], "scaled", {}), ("Relu", ["scaled"], "y", {})],
+            inputs,
+            outputs,
+            {"version": np.float32(version)},
+        )
+        _write(folder / "accelerated", model, BACKEND + "max_batch_size: 8\n" + _io(inputs, outputs) + config, version)
+        (folder / "accelerated" / str(version) / "model.onnx").rename(
+            folder / "accelerated" / str(version) / "graph.onnx"
+        )
+
+
+def make_broken(folder: Path) -> None:
+    """Write models that cannot be served, each for another reason."""
+    x: Tensors = {"x": ("FP32", [1, 4])}
+    y: Tensors = {"y": ("FP32", [1, 4])}
+    model = _model([("Relu", ["x"], "y", {})], x, y)
+    fixed = BACKEND + "max_batch_size: 0\n"
+    good = "".join(
+        f'{kind} {{ name: "{name}" data_type: TYPE_FP32 dims: [ 1, 4 ] }}\n'
+        for kind, name in (("input", "x"), ("output", "y"))
+    )
+    _write(folder / "wrong_name", model, fixed + good.replace('"x"', '"z"'))
+    _write(folder / "wrong_type", model, fixed + good.replace("TYPE_FP32", "TYPE_INT32", 1))
+    _write(folder / "cannot_batch", model, BACKEND + "max_batch_size: 8\n" + _io(x, y))
+    accelerators = 'optimization { execution_accelerators { cpu_execution_accelerator { name: "magic" } } }\n'
+    _write(folder / "wrong_accelerator", model, fixed + good + accelerators)
+    _write(folder / "corrupt", model, fixed + good)
+    (folder / "corrupt" / "1" / "model.onnx").write_bytes(b"not a graph")
+
+
+def _model(
+    nodes: Sequence[Node], inputs: Tensors, outputs: Tensors, constants: Mapping[str, ArrayLike] | None = None
+) -> onnx.ModelProto:
+    graph = helper.make_graph(
+        [helper.make_node(operator, takes, [gives], **attributes) for operator, takes, gives, attributes in nodes],
+        "test",
+        [helper.make_tensor_value_info(name, TYPES[kind], dims) for name, (kind, dims) in inputs.items()],
+        [helper.make_tensor_value_info(name, TYPES[kind], dims) for name, (kind, dims) in outputs.items()],
+        [numpy_helper.from_array(np.asarray(value), name) for name, value in (constants or {}).items()],
+    )
+    model = helper.make_model(graph, opset_imports=[OPSET], ir_version=IR_VERSION)
+    onnx.checker.check_model(model)
+    return model
+
+
+def _io(inputs: Tensors, outputs: Tensors) -> str:
+    """The inputs and outputs of a config.pbtxt with batching: dims without the batch, -1 where variable."""
+    lines = []
+    for kind, tensors in (("input", inputs), ("output", outputs)):
+        for name, (data_type, dims) in tensors.items():
+            served = ", ".join("-1" if isinstance(dim, str) else str(dim) for dim in dims[1:])
+            lines.append(f'{kind} {{ name: "{name}" data_type: TYPE_{data_type} dims: [ {served} ] }}\n')
+    return "".join(lines)
+
+
+def _write(folder: Path, model: onnx.ModelProto, config: str = "", version: int = 1) -> None:
+    path = folder / str(version) / "model.onnx"
+    path.parent.mkdir(parents=True)
+    onnx.save(model, path)
+    if config:
+        (folder / "config.pbtxt").write_text(config)

@@ -1,0 +1,112 @@
+"""The containers as they run, not as they were written: user, capabilities, limits, ports, and a clean stop."""
+
+from typing import Any
+
+import pytest
+
+from tests.clients import EDGE_PORT, HOST, LOCUST_PORT
+from tests.conftest import STACK
+from tests.docker import container, containers, docker, health, service_of, wait_until
+
+PUBLISHED = {"edge": {(8080, EDGE_PORT)}, "locust-master": {(8089, LOCUST_PORT)}}
+
+services = pytest.mark.parametrize("name", sorted(STACK))
+
+
+def running(name: str) -> list[dict[str, Any]]:
+    found = containers(name)
+    assert found, f"{name} is not running"
+    return found
+
+
+@services
+def test_user_capabilities_and_root(name: str) -> None:
+    """As 65532, without capabilities, without new privileges, on a read-only root."""
+    for found in running(name):
+        host = found["HostConfig"]
+        assert found["Config"]["User"] == "65532:65532"
+        assert host["CapDrop"] == ["ALL"]
+        assert not host["CapAdd"]
+        assert not host["Privileged"]
+        assert "no-new-privileges:true" in host["SecurityOpt"]
+        assert host["ReadonlyRootfs"] is True
+
+
+@services
+def test_what_the_kernel_says_of_process_1(name: str) -> None:
+    """The same from the inside: no capability is effective, permitted or in reach, and every process is ours."""
+    for found in running(name):
+        status = docker("exec", found["Id"], "cat", "/proc/1/status")
+        fields = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
+        assert fields["Uid"].split() == ["65532"] * 4
+        assert {fields[key].strip("0") for key in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")} == {""}
+        assert fields["NoNewPrivs"] == "1"
+
+
+@services
+def test_limits(name: str) -> None:
+    """Memory, CPU and pids are bounded by the engine; swap adds nothing where the kernel counts it."""
+    for found in running(name):
+        host = found["HostConfig"]
+        assert 0 < host["Memory"] <= 4 * 2**30
+        assert host["NanoCpus"] > 0
+        assert 0 < host["PidsLimit"] <= 2048
+
+
+@services
+def test_the_artefacts_cannot_be_written(name: str) -> None:
+    """A server that is taken over cannot change the model."""
+    for found in running(name):
+        for mount in found["Mounts"]:
+            assert mount["RW"] is False, mount
+
+
+@services
+def test_only_two_ports_are_published(name: str) -> None:
+    """Envoy's and Locust's, on the address that was asked for."""
+    for found in running(name):
+        bound = {
+            (int(inside.partition("/")[0]), binding["HostIp"], int(binding["HostPort"]))
+            for inside, bindings in found["NetworkSettings"]["Ports"].items()
+            for binding in bindings or ()
+        }
+        assert {(inside, outside) for inside, _, outside in bound} == PUBLISHED.get(name, set())
+        assert all(address in (HOST, "0.0.0.0") for _, address, _ in bound)
+
+
+@services
+def test_healthy(name: str) -> None:
+    """By its own check."""
+    assert {health(found) for found in running(name)} == {"healthy"}
+
+
+@services
+@pytest.mark.timeout(180)
+def test_a_stop_is_clean(name: str) -> None:
+    """Told to stop, the process ends by itself: it is not killed (137) at the end of its grace period."""
+    found = running(name)[0]
+    docker("stop", found["Id"])
+    try:
+        (stopped,) = (one for one in _inspect(found["Id"]))
+        assert stopped["State"]["ExitCode"] != 137
+        assert stopped["State"]["OOMKilled"] is False
+    finally:
+        docker("start", found["Id"])
+        wait_until(lambda: health(_inspect(found["Id"])[0]) == "healthy", f"{name} healthy again", seconds=90)
+
+
+def _inspect(identifier: str) -> list[dict[str, Any]]:
+    import json
+
+    found: list[dict[str, Any]] = json.loads(docker("inspect", identifier))
+    return found
+
+
+def test_memory_when_idle_is_in_the_budget() -> None:
+    """Reported, and bounded by the sum of what the README promises: 3 GiB."""
+    from tests.docker import memory_mib
+
+    used = memory_mib()
+    total = sum(used[service_of(found)] for found in containers())
+    print(f"idle memory: {total:.0f} MiB {used}")
+    assert container("edge")

@@ -1,0 +1,319 @@
+"""Unmodified native clients against the one port: what each server offers by itself, and nothing of its controls."""
+
+import json
+import re
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+
+import grpc
+import numpy as np
+import pytest
+import tritonclient.grpc
+import tritonclient.http
+from fiveway.vision.v1 import vision_pb2 as typed
+from fiveway.vision.v1 import vision_pb2_grpc as typed_grpc
+from google.protobuf import empty_pb2
+from torchserve import inference_pb2_grpc as torchserve_grpc
+
+from tests.clients import (
+    CLIENTS,
+    EDGE,
+    MODEL,
+    TIMEOUT_S,
+    b64,
+    channel,
+    kserve_grpc,
+    kserve_http,
+    post_json,
+    request,
+    tensors,
+)
+
+HTTP_VERSIONS = pytest.mark.parametrize("version", ["--http1.1", "--http2-prior-knowledge"])
+TIMING = re.compile(r"([a-z_]+;dur=\d+\.\d{3})(, [a-z_]+;dur=\d+\.\d{3})*")
+
+
+def run(*command: str, data: bytes = b"") -> str:
+    """stdout of a command that must succeed."""
+    done = subprocess.run(command, input=data, capture_output=True, timeout=TIMEOUT_S, check=False)
+    assert done.returncode == 0, f"{' '.join(command)}: {done.stderr.decode()}{done.stdout.decode()}"
+    return done.stdout.decode()
+
+
+def grpcurl(*arguments: str) -> str:
+    return run("grpcurl", "-plaintext", "-max-time", "30", *arguments)
+
+
+# ---------------------------------------------------------------- curl
+
+
+@HTTP_VERSIONS
+def test_curl_raw_jpeg(version: str, photo: bytes) -> None:
+    """HTTP/1.1 and prior-knowledge h2c on the same port."""
+    command = ["curl", "--fail", "--silent", version, "--data-binary", "@-", "--header", "content-type: image/jpeg"]
+    answer = run(*command, "--write-out", "\n%{http_version}", f"http://{EDGE}/classify", data=photo)
+    body, _, spoken = answer.rpartition("\n")
+    assert spoken == ("2" if "http2" in version else "1.1")
+    assert json.loads(body)["model"] == MODEL
+
+
+@HTTP_VERSIONS
+def test_curl_torchserve_ping(version: str) -> None:
+    """TorchServe's own health endpoint."""
+    assert json.loads(run("curl", "--fail", "--silent", version, f"http://{EDGE}/ping")) == {"status": "Healthy"}
+
+
+@HTTP_VERSIONS
+def test_curl_triton(version: str) -> None:
+    """KServe v2 health and metadata."""
+    curl = ("curl", "--fail", "--silent", version)
+    run(*curl, f"http://{EDGE}/v2/health/ready")
+    assert json.loads(run(*curl, f"http://{EDGE}/v2"))["name"] == "triton"
+    assert json.loads(run(*curl, f"http://{EDGE}/v2/models/{MODEL}"))["inputs"][0]["name"] == "image"
+
+
+def test_the_openapi_page_works_offline() -> None:
+    """The page names no other host, and what it names on this one is there."""
+    page = request("GET", "/docs")
+    assert page.status == 200
+    assets = re.findall(r"(?:src|href)=\"([^\"]+)\"", page.body.decode())
+    assert assets
+    for asset in assets:
+        assert asset.startswith("/docs/"), asset
+        assert request("GET", asset).status == 200, asset
+    assert "/embed/base64" in request("GET", "/openapi.json").json()["paths"]
+
+
+# ---------------------------------------------------------------- grpcurl
+
+
+def test_grpcurl_lists_and_describes() -> None:
+    """Reflection: the typed service can be explored without its proto."""
+    services = grpcurl(EDGE, "list").split()
+    assert {"fiveway.vision.v1.VisionService", "grpc.health.v1.Health"} <= set(services)
+    assert "rpc Predict " in grpcurl(EDGE, "describe", "fiveway.vision.v1.VisionService")
+    assert "repeated bytes images" in grpcurl(EDGE, "describe", "fiveway.vision.v1.PredictRequest")
+
+
+@pytest.mark.parametrize("header", [[], ["-H", "x-backend: triton"]], ids=["typed-grpc", "triton"])
+def test_grpcurl_health(header: list[str]) -> None:
+    """grpc.health.v1 of the typed gateway, and of Triton with `x-backend: triton`."""
+    arguments = ["-proto", "tests/stack/health.proto"] if header else []
+    assert "SERVING" in grpcurl(*header, *arguments, EDGE, "grpc.health.v1.Health/Check")
+
+
+def test_grpcurl_predicts(photo: bytes) -> None:
+    """A photo through reflection alone."""
+    message = json.dumps({"images": [b64(photo)], "outputs": ["OUTPUT_CLASSES"], "top_k": 3})
+    answer = json.loads(grpcurl("-d", message, EDGE, "fiveway.vision.v1.VisionService/Predict"))
+    assert answer["model"] == MODEL
+    assert len(answer["predictions"]) == 1
+
+
+# ---------------------------------------------------------------- tritonclient
+
+
+@pytest.mark.parametrize("model", [MODEL, f"{MODEL}_trt"])
+def test_tritonclient_http_asks_about_a_model(model: str) -> None:
+    """Health, metadata and configuration over HTTP."""
+    with tritonclient.http.InferenceServerClient(EDGE) as client:
+        assert client.is_server_live()
+        assert client.is_server_ready()
+        assert client.is_model_ready(model)
+        assert client.get_server_metadata()["name"] == "triton"
+        assert client.get_model_metadata(model)["inputs"][0]["shape"] == [-1, 3, 224, 224]
+        config = client.get_model_config(model)
+        assert (config["max_batch_size"], config["backend"]) == (32, "onnxruntime")
+        assert config["parameters"]["weights"]["string_value"] in ("real", "random")
+
+
+@pytest.mark.parametrize("model", [MODEL, f"{MODEL}_trt"])
+def test_tritonclient_grpc_asks_about_a_model(model: str) -> None:
+    """Health, metadata and configuration over gRPC."""
+    with tritonclient.grpc.InferenceServerClient(EDGE) as client:
+        assert client.is_server_live()
+        assert client.is_server_ready()
+        assert client.is_model_ready(model)
+        assert [found.name for found in client.get_model_metadata(model).outputs][0] == "embedding"
+        assert client.get_model_config(model).config.max_batch_size == 32
+
+
+def test_tritonclient_grpc_streams(photo: bytes) -> None:
+    """ModelStreamInfer, as tritonclient's start_stream does it."""
+    answers: list[object] = []
+    batch = tensors([photo])
+    image = tritonclient.grpc.InferInput("image", list(batch.shape), "FP32").set_data_from_numpy(batch)
+    with tritonclient.grpc.InferenceServerClient(EDGE) as client:
+        client.start_stream(lambda result, error: answers.append(error or result))
+        for _ in range(3):
+            client.async_stream_infer(MODEL, [image])
+        client.stop_stream()
+    assert len(answers) == 3
+    assert all(isinstance(answer, tritonclient.grpc.InferResult) for answer in answers), answers
+
+
+@pytest.mark.parametrize("model", [MODEL, f"{MODEL}_trt"])
+@pytest.mark.parametrize("protocol", ["http", "grpc"])
+def test_a_batch_of_32_tensors_passes(model: str, protocol: str, photo: bytes) -> None:
+    """19.3 MB in one request, and an answer for each image."""
+    batch = np.repeat(tensors([photo]), 32, axis=0)
+    assert batch.nbytes == 19_267_584
+    answers = kserve_http(model, batch) if protocol == "http" else kserve_grpc(model, batch, {})
+    assert len(answers) == 32
+    assert np.allclose(answers[0].embedding, answers[31].embedding, atol=1e-4)
+
+
+@pytest.mark.parametrize("client", ["jpeg-http/base64", "jpeg-http/multipart", "typed-grpc/unary", "typed-http"])
+def test_a_batch_of_32_photos_passes(client: str, photos: dict[str, bytes]) -> None:
+    """The largest photos, 32 of them (18 MB as base64)."""
+    large = [jpeg for name, jpeg in photos.items() if name.endswith("1080x1920")]
+    batch = [large[i % len(large)] for i in range(32)]
+    assert len(CLIENTS[client](batch)) == 32
+
+
+# ---------------------------------------------------------------- TorchServe
+
+
+def test_torchserve_ping_over_grpc() -> None:
+    """Its own stubs, its own health call."""
+    with channel() as open_channel:
+        reply = torchserve_grpc.InferenceAPIsServiceStub(open_channel).Ping(empty_pb2.Empty(), timeout=TIMEOUT_S)
+    assert json.loads(reply.health) == {"status": "Healthy"}
+
+
+# ---------------------------------------------------------------- timing
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        pytest.param(lambda jpeg: request("POST", "/embed", jpeg, content_type="image/jpeg"), id="jpeg-http"),
+        pytest.param(lambda jpeg: request("POST", "/embed", b"x", content_type="image/jpeg"), id="jpeg-http refusal"),
+        pytest.param(lambda jpeg: post_json("/v1/predict", {"images": [b64(jpeg)]}), id="typed-http"),
+        pytest.param(lambda jpeg: post_json("/v1/predict", {"images": []}), id="typed-http refusal"),
+        pytest.param(
+            lambda jpeg: request("POST", f"/predictions/{MODEL}", jpeg, content_type="image/jpeg"), id="torchserve-http"
+        ),
+    ],
+)
+def test_every_http_gateway_says_where_the_time_went(ask: Callable[[bytes], object], photo: bytes) -> None:
+    """A Server-Timing header on answers and on refusals."""
+    reply = ask(photo)
+    headers = getattr(reply, "headers")  # noqa: B009 (the lambda's type is opaque)
+    assert TIMING.fullmatch(headers["server-timing"]), headers
+
+
+@pytest.mark.parametrize("images", [1, 0], ids=["answer", "refusal"])
+@pytest.mark.parametrize("backend", ["torchserve", "triton"])
+def test_the_typed_gateway_says_where_the_time_went(backend: str, images: int, photo: bytes) -> None:
+    """Trailing metadata `server-timing` on answers and on refusals."""
+    with channel() as open_channel:
+        call = typed_grpc.VisionServiceStub(open_channel).Predict.future(
+            typed.PredictRequest(images=[photo] * images), timeout=TIMEOUT_S, metadata=(("x-backend", backend),)
+        )
+        trailing = dict(call.trailing_metadata())
+    assert TIMING.fullmatch(str(trailing["server-timing"]))
+    assert "total;dur=" in str(trailing["server-timing"])
+
+
+# ---------------------------------------------------------------- deadline and cancellation
+
+
+@pytest.mark.parametrize("backend", ["torchserve", "triton"])
+def test_a_deadline_is_passed_on(backend: str, photos: dict[str, bytes]) -> None:
+    """A call that cannot be done in time ends with DEADLINE_EXCEEDED, soon after the deadline."""
+    large = [photos["otter_1080x1920"]] * 32
+    with channel() as open_channel:
+        stub = typed_grpc.VisionServiceStub(open_channel)
+        start = time.monotonic()
+        with pytest.raises(grpc.RpcError) as raised:
+            stub.Predict(typed.PredictRequest(images=large), timeout=0.1, metadata=(("x-backend", backend),))
+        took = time.monotonic() - start
+    assert raised.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+    assert took < 5
+
+
+@pytest.mark.parametrize("backend", ["torchserve", "triton"])
+def test_a_cancelled_call_takes_its_work_away(backend: str, photos: dict[str, bytes]) -> None:
+    """After ten large batches are cancelled, one photo does not wait for them: they would take most of a minute."""
+    large = [photos["otter_1080x1920"]] * 32
+    metadata = (("x-backend", backend),)
+    with channel() as open_channel:
+        stub = typed_grpc.VisionServiceStub(open_channel)
+        calls = [
+            stub.Predict.future(typed.PredictRequest(images=large), timeout=TIMEOUT_S, metadata=metadata) for _ in range(10)
+        ]
+        time.sleep(0.5)
+        for call in calls:
+            call.cancel()
+        start = time.monotonic()
+        one = typed.PredictRequest(images=[photos["otter_224x224"]])
+        stub.Predict(one, timeout=TIMEOUT_S, metadata=metadata)
+        took = time.monotonic() - start
+    assert all(call.code() is grpc.StatusCode.CANCELLED for call in calls)
+    assert took < 10
+
+
+def test_a_stream_goes_on_after_a_bad_message(photo: bytes) -> None:
+    """Each message is answered in its place, the bad one with its error."""
+
+    def messages() -> Iterator[typed.PredictStreamRequest]:
+        for jpeg in (photo, b"no photo", photo):
+            yield typed.PredictStreamRequest(request=typed.PredictRequest(images=[jpeg]))
+
+    with channel() as open_channel:
+        call = typed_grpc.VisionServiceStub(open_channel).PredictStream(messages(), timeout=TIMEOUT_S)
+        answers = list(call)
+    assert [answer.WhichOneof("result") for answer in answers] == ["response", "error", "response"]
+    assert answers[1].error.code == grpc.StatusCode.INVALID_ARGUMENT.value[0]
+    assert "images[0] is not a JPEG" in answers[1].error.message
+    assert all(TIMING.fullmatch(answer.server_timing) for answer in answers)
+
+
+# ---------------------------------------------------------------- what must not pass
+
+FORBIDDEN_PATHS = (
+    # Triton: model control, statistics, trace, logging, shared memory, metrics
+    "/v2/repository/index", f"/v2/repository/models/{MODEL}/load", f"/v2/repository/models/{MODEL}/unload",
+    "/v2/models/stats", f"/v2/models/{MODEL}/stats", "/v2/trace/setting", f"/v2/models/{MODEL}/trace/setting", "/v2/logging",
+    "/v2/systemsharedmemory/status", "/v2/systemsharedmemory/region/x/register", "/v2/cudasharedmemory/status", "/metrics",
+    # TorchServe: management, metrics, workflows, explanations
+    "/models", f"/models/{MODEL}", "/api-description", f"/explanations/{MODEL}", "/workflows", "/wfpredict/x",
+    # gateways' own health, Envoy's admin
+    "/health", "/config_dump", "/clusters", "/stats", "/server_info", "/quitquitquit", "/logging", "/ready",
+)  # fmt: skip
+KSERVE = "inference.GRPCInferenceService"
+TORCHSERVE = "org.pytorch.serve.grpc"
+FORBIDDEN_METHODS = (
+    *(f"/{KSERVE}/{name}" for name in (
+        "RepositoryIndex", "RepositoryModelLoad", "RepositoryModelUnload", "ModelStatistics", "TraceSetting", "LogSettings",
+        "SystemSharedMemoryStatus", "SystemSharedMemoryRegister", "SystemSharedMemoryUnregister", "CudaSharedMemoryStatus",
+        "CudaSharedMemoryRegister", "CudaSharedMemoryUnregister",
+    )),
+    f"/{TORCHSERVE}.inference.InferenceAPIsService/StreamPredictions",
+    f"/{TORCHSERVE}.inference.InferenceAPIsService/StreamPredictions2",
+    *(f"/{TORCHSERVE}.management.ManagementAPIsService/{name}" for name in (
+        "DescribeModel", "ListModels", "RegisterModel", "ScaleWorker", "SetDefault", "UnregisterModel",
+    )),
+    f"/{TORCHSERVE}.openinference.GRPCInferenceService/ModelInfer",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+@pytest.mark.parametrize("path", FORBIDDEN_PATHS)
+def test_controls_are_not_reachable_over_http(path: str, method: str) -> None:
+    """404 from Envoy, in JSON, whatever the server behind could do."""
+    reply = request(method, path, b"{}" if method == "POST" else b"")
+    assert reply.status == 404
+    assert json.loads(reply.body)["error"]["code"] == "NOT_FOUND"
+
+
+@pytest.mark.parametrize("method", FORBIDDEN_METHODS)
+def test_controls_are_not_reachable_over_grpc(method: str) -> None:
+    """UNIMPLEMENTED, with or without the header of a route."""
+    with channel() as open_channel:
+        for metadata in ((), (("x-route", "trt-grpc"),), (("x-backend", "triton"),)):
+            with pytest.raises(grpc.RpcError) as raised:
+                open_channel.unary_unary(method)(b"", timeout=TIMEOUT_S, metadata=metadata)
+            assert raised.value.code() is grpc.StatusCode.UNIMPLEMENTED

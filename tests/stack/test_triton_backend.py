@@ -1,0 +1,375 @@
+"""The CPU image's `onnxruntime` backend serves any ONNX model of a standard repository, over HTTP and gRPC.
+
+A container of the image serves tests/stack/onnx_models.py, with the hardening of compose/common.yaml. Values are
+asserted, not shapes: this server's stub can answer 200 with the right shapes and wrong numbers.
+"""
+
+import json
+import os
+import subprocess
+import urllib.error
+import urllib.request
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+import tritonclient.grpc
+import tritonclient.http
+from numpy.typing import NDArray
+from tritonclient.utils import InferenceServerException, np_to_triton_dtype, triton_to_np_dtype
+
+from tests.docker import docker, wait_until
+from tests.stack.onnx_models import NUMBERS, TABLE, WEIGHTS, make_broken, make_repository
+
+IMAGE = os.environ.get("TRITON_IMAGE", "fiveway-triton")
+HARDENED = [
+    "--init",
+    "--user=65532:65532",
+    "--read-only",
+    "--tmpfs=/tmp:mode=1777",
+    "--cap-drop=ALL",
+    "--security-opt=no-new-privileges",
+    "--shm-size=256m",
+    "--memory=3g",
+    "--pids-limit=512",
+]
+# Compose's check, only more often.
+HEALTH = [
+    "--health-cmd=python3 /app/gateways/triton/health.py",
+    "--health-interval=1s",
+    "--health-timeout=30s",
+    "--health-retries=3",
+]
+
+Array = NDArray[Any]
+Ask = Callable[..., dict[str, Array]]
+
+
+@dataclass(frozen=True)
+class Triton:
+    """A running container and its ports, as host:port."""
+
+    name: str
+    http: str
+    grpc: str
+    metrics: str
+
+
+@pytest.fixture(scope="module")
+def triton(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Triton]:
+    """A container that serves every good model and refuses every broken one."""
+    folder = tmp_path_factory.mktemp("repository")
+    make_repository(folder)
+    make_broken(folder)
+    name = f"test-triton-{uuid.uuid4().hex[:8]}"
+    ports = [f"--publish=127.0.0.1::{port}" for port in (8000, 8001, 8002)]
+    # No bind mount: the tests may themselves run in a container, whose files the engine does not see.
+    volume = ["--volume=/repository", "--env=MODEL_REPOSITORY=/repository"]
+    docker("create", f"--name={name}", *HARDENED, *HEALTH, *ports, *volume, IMAGE)
+    try:
+        docker("cp", f"{folder}/.", f"{name}:/repository")
+        docker("start", name)
+        http, grpc, metrics = (docker("port", name, f"{port}/tcp").splitlines()[0] for port in (8000, 8001, 8002))
+        wait_until(lambda: status(f"http://{http}/v2/health/live") == 200, "the server answers", seconds=90)
+        yield Triton(name, http, grpc, metrics)
+    finally:
+        print(docker("logs", name))
+        docker("rm", "--force", "--volumes", name)
+
+
+@pytest.fixture(params=["http", "grpc"])
+def ask(request: pytest.FixtureRequest, triton: Triton) -> Iterator[Ask]:
+    """One inference over the parameter's protocol: ask(model, inputs, outputs, version) -> outputs by name."""
+    if request.param == "http":
+        library, client = tritonclient.http, tritonclient.http.InferenceServerClient(triton.http, concurrency=16)
+    else:
+        library, client = tritonclient.grpc, tritonclient.grpc.InferenceServerClient(triton.grpc)
+
+    def infer(
+        model: str, inputs: Mapping[str, Array], outputs: list[str] | None = None, version: str = ""
+    ) -> dict[str, Array]:
+        tensors = []
+        for name, array in inputs.items():
+            tensor = library.InferInput(name, list(array.shape), np_to_triton_dtype(array.dtype))
+            tensor.set_data_from_numpy(array)
+            tensors.append(tensor)
+        wanted = [library.InferRequestedOutput(name) for name in outputs] if outputs else None
+        result = client.infer(model, tensors, outputs=wanted, model_version=version)
+        response = result.get_response()
+        found = (
+            [one["name"] for one in response["outputs"]]
+            if isinstance(response, dict)
+            else [one.name for one in response.outputs]
+        )
+        return {name: result.as_numpy(name) for name in found}
+
+    with client:
+        yield infer
+
+
+def status(url: str) -> int:
+    """The HTTP status of a GET; 0 where nothing answers."""
+    try:
+        with urllib.request.urlopen(url, timeout=5) as response:
+            return int(response.status)
+    except urllib.error.HTTPError as error:
+        return error.code
+    except OSError:
+        return 0
+
+
+def get(triton: Triton, path: str, body: bytes | None = None) -> Any:
+    """The JSON that Triton answers: to a GET, or to a POST where there is a body."""
+    with urllib.request.urlopen(f"http://{triton.http}{path}", body, timeout=5) as response:
+        return json.loads(response.read())
+
+
+def statistics(triton: Triton, model: str) -> Any:
+    return get(triton, f"/v2/models/{model}/stats")["model_stats"][0]
+
+
+def is_invalid(error: InferenceServerException) -> bool:
+    return error.status() in ("400", "StatusCode.INVALID_ARGUMENT")
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_every_number_type_keeps_its_values(ask: Ask, name: str) -> None:
+    """Extremes included, each type comes back as it went in, twice side by side."""
+    dtype = np.dtype(triton_to_np_dtype(name))
+    values = np.array([[0, 1, 1], [1, 0, 1]], dtype)
+    if dtype.kind in "iuf":
+        limits = np.finfo(dtype) if dtype.kind == "f" else np.iinfo(dtype)
+        values[0] = [limits.min, 7, limits.max]
+    inputs = {f"in_{other}": np.ones((2, 3), triton_to_np_dtype(other)) for other in NUMBERS} | {f"in_{name}": values}
+    answer = ask("every_type", inputs, [f"out_{name}"])
+    assert list(answer) == [f"out_{name}"]
+    assert answer[f"out_{name}"].dtype == dtype
+    np.testing.assert_array_equal(answer[f"out_{name}"], np.concatenate([values, values], axis=1))
+
+
+def test_all_outputs_or_those_asked_for(ask: Ask) -> None:
+    """Without a list every output comes back, with one only those."""
+    a, b = np.array([[1, 2, 3]], np.float32), np.array([[10, 0.5, -1]], np.float32)
+    everything = ask("arithmetic", {"a": a, "b": b})
+    assert everything.keys() == {"sum", "difference", "product"}
+    np.testing.assert_array_equal(everything["sum"], a + b)
+    np.testing.assert_array_equal(everything["difference"], a - b)
+    np.testing.assert_array_equal(everything["product"], a * b)
+    assert ask("arithmetic", {"a": a, "b": b}, ["product"]).keys() == {"product"}
+
+
+def test_requests_that_wait_together_run_together(ask: Ask, triton: Triton) -> None:
+    """Concurrent requests of different batch sizes share runs, and each gets its own rows and outputs back."""
+    before = statistics(triton, "arithmetic")
+    rows = np.random.default_rng(5).random((24, 3), np.float32)
+    cuts = [rows[start : start + size] for start, size in ((0, 1), (1, 2), (3, 3), (6, 1), (7, 5), (12, 4), (16, 8))]
+    wanted = [["sum"], ["product"], ["sum", "difference"]]
+
+    def call(index: int) -> dict[str, Array]:
+        return ask("arithmetic", {"a": cuts[index], "b": cuts[index] * 2}, wanted[index % 3])
+
+    with ThreadPoolExecutor(len(cuts)) as pool:
+        results = list(pool.map(call, range(len(cuts))))
+    for index, (cut, result) in enumerate(zip(cuts, results, strict=True)):
+        expected = {"sum": cut * 3, "difference": -cut, "product": cut * cut * 2}
+        assert sorted(result) == sorted(wanted[index % 3])
+        for name, value in result.items():
+            np.testing.assert_allclose(value, expected[name], rtol=1e-6)
+    after = statistics(triton, "arithmetic")
+    assert after["inference_count"] - before["inference_count"] == 24
+    assert after["execution_count"] - before["execution_count"] < len(cuts)
+
+
+def test_one_bad_request_does_not_fail_its_batch(ask: Ask) -> None:
+    """An index beyond the table is refused; the requests that ran in the same batch get their rows."""
+
+    def call(index: int) -> Array | InferenceServerException:
+        try:
+            return ask("lookup", {"index": np.array([[index]], np.int64)})["row"]
+        except InferenceServerException as error:
+            return error
+
+    with ThreadPoolExecutor(4) as pool:
+        good, bad, other = pool.map(call, [1, 99, 3])
+    np.testing.assert_array_equal(good, TABLE[[1]])
+    np.testing.assert_array_equal(other, TABLE[[3]])
+    assert isinstance(bad, InferenceServerException), bad
+    assert is_invalid(bad), bad
+    assert "out of data bounds" in bad.message()
+
+
+def test_strings(ask: Ask) -> None:
+    """Text of any script and length, empty included, goes in and comes out as bytes."""
+    words = np.array([["", "a", "Grüße, 世界"], ["x" * 5000, "two words", "\0 inside"]], dtype=object)
+    answer = ask("strings", {"text": words})["shout"]
+    assert [[element.decode() for element in row] for row in answer] == [[f"{word}!" for word in row] for row in words]
+
+
+def test_no_elements(ask: Ask) -> None:
+    """A tensor without elements is a tensor."""
+    assert ask("variable_dims", {"matrix": np.zeros((2, 0, 3), np.int64)})["columns"].tolist() == [[0, 0, 0], [0, 0, 0]]
+    assert ask("strings", {"text": np.empty((1, 0), dtype=object)})["shout"].size == 0
+
+
+def test_bytes_that_are_not_text(ask: Ask) -> None:
+    """ONNX strings are UTF-8: anything else is refused with the name of the input."""
+    with pytest.raises(InferenceServerException, match="input 'text' holds an element that is not UTF-8") as refused:
+        ask("strings", {"text": np.array([[b"\xff\xfe"]], dtype=object)})
+    assert is_invalid(refused.value)
+
+
+def test_no_config_with_batching(ask: Ask, triton: Triton) -> None:
+    """Without a config.pbtxt a graph with a variable first dimension is batched, as by Triton's own backend."""
+    rows = np.arange(12, dtype=np.float32).reshape(3, 4)
+    np.testing.assert_allclose(ask("no_config", {"row": rows})["total"], (rows @ WEIGHTS).sum(axis=1, keepdims=True))
+    config = get(triton, "/v2/models/no_config/config")
+    assert config["max_batch_size"] == 4
+    assert "dynamic_batching" in config
+    assert config["output"][0]["dims"] == [1]
+    assert config["output"][0]["reshape"] == {"shape": []}
+
+
+def test_no_config_without_batching(ask: Ask, triton: Triton) -> None:
+    """Fixed dims and scalars: max_batch_size 0, a scalar is one element."""
+    matrix, factor = np.array([[1, 2, 3], [4, 5, -6]], np.float64), np.array([-2.5], np.float64)
+    answer = ask("no_batching", {"matrix": matrix, "factor": factor})
+    np.testing.assert_array_equal(answer["scaled"], matrix * factor)
+    np.testing.assert_array_equal(answer["largest"], [15.0])
+    assert get(triton, "/v2/models/no_batching/config")["max_batch_size"] == 0
+
+
+@pytest.mark.parametrize("shape", [(1, 2, 3), (3, 4, 1), (8, 1, 7)])
+def test_variable_dims(ask: Ask, shape: tuple[int, ...]) -> None:
+    """Every request brings its own shape and gets the shape that follows from it."""
+    matrix = np.arange(np.prod(shape), dtype=np.int64).reshape(shape) - 5
+    answer = ask("variable_dims", {"matrix": matrix})
+    np.testing.assert_array_equal(answer["turned"], matrix.transpose(0, 2, 1))
+    np.testing.assert_array_equal(answer["columns"], matrix.sum(axis=1))
+
+
+def test_versions_files_and_accelerators(ask: Ask, triton: Triton) -> None:
+    """Both versions serve, from a file of another name, on OpenVINO: and what really ran can be read back."""
+    x = np.array([[1, -1, 0.5, 3]], np.float32)
+    for version in (1, 2):
+        np.testing.assert_array_equal(
+            ask("accelerated", {"x": x}, version=str(version))["y"], np.maximum(x * version, 0)
+        )
+    table = [line.split() for line in docker("exec", triton.name, "providers").splitlines()]
+    assert table[0] == ["MODEL", "VERSION", "PROVIDER", "NODES"]
+    assert [row for row in table if row[0] == "accelerated"] == [
+        ["accelerated", version, "OpenVINOExecutionProvider", "1"] for version in "12"
+    ]
+    assert ["arithmetic", "1", "CPUExecutionProvider", "3"] in table
+    with urllib.request.urlopen(f"http://{triton.metrics}/metrics", timeout=5) as response:
+        assert (
+            'fiveway_execution_provider_nodes{model="every_type",provider="CPUExecutionProvider",version="1"} 12'
+            in response.read().decode()
+        )
+
+
+@pytest.mark.parametrize(
+    ("model", "inputs", "says"),
+    [
+        pytest.param(
+            "arithmetic", {"a": (17, 3), "b": (17, 3)}, "batch-size must be <= 16", id="batch above the limit"
+        ),
+        pytest.param("arithmetic", {"a": (0, 3), "b": (0, 3)}, "", id="batch 0"),
+        pytest.param("arithmetic", {"a": (1, 4), "b": (1, 3)}, "unexpected shape for input 'a'", id="wrong shape"),
+        pytest.param("arithmetic", {"a": (1, 3)}, "expected 2 inputs but got 1", id="missing input"),
+        pytest.param(
+            "arithmetic", {"a": (1, 3), "b": (1, 3), "c": (1, 3)}, "expected 2 inputs but got 3", id="too many inputs"
+        ),
+        pytest.param("arithmetic", {"a": (1, 3), "z": (1, 3)}, "unexpected inference input 'z'", id="wrong name"),
+        pytest.param(
+            "no_batching",
+            {"matrix": (2, 3), "factor": (1,)},
+            "data-type is 'FP32', but model 'no_batching' expects 'FP64'",
+            id="wrong type",
+        ),
+    ],
+)
+def test_bad_requests(ask: Ask, model: str, inputs: dict[str, tuple[int, ...]], says: str) -> None:
+    """4xx / INVALID_ARGUMENT with the reason, and the next good request works."""
+    with pytest.raises(InferenceServerException) as refused:
+        ask(model, {name: np.zeros(shape, np.float32) for name, shape in inputs.items()})
+    assert is_invalid(refused.value), refused.value
+    assert says in refused.value.message()
+    assert ask("lookup", {"index": np.array([[2]], np.int64)})["row"].tolist() == [TABLE[2].tolist()]
+
+
+@pytest.mark.parametrize(
+    ("model", "says"),
+    [
+        ("wrong_name", "unexpected input 'z' in config.pbtxt: the graph has 'x'"),
+        ("wrong_type", "input 'x' is TYPE_INT32 in config.pbtxt and TYPE_FP32 in the graph"),
+        (
+            "cannot_batch",
+            "input 'x' has dims [-1, 4] (the first is the batch, from max_batch_size > 0) in config.pbtxt "
+            "and [1, 4] in the graph",
+        ),
+        ("wrong_accelerator", "unknown cpu_execution_accelerator 'magic': this image has 'openvino'"),
+        ("corrupt", "Protobuf parsing failed"),
+    ],
+)
+def test_broken_models_say_why(triton: Triton, model: str, says: str) -> None:
+    """A model that cannot be served is not ready and names the reason; all others serve (every test above)."""
+    entry = next(entry for entry in get(triton, "/v2/repository/index", b"") if entry["name"] == model)
+    assert entry["state"] == "UNAVAILABLE"
+    assert says in entry["reason"]
+    assert status(f"http://{triton.http}/v2/models/{model}/ready") == 400
+
+
+def health(triton: Triton) -> tuple[int, str]:
+    """The exit code and the words of the health check, run now."""
+    command = ["docker", "exec", triton.name, "python3", "/app/gateways/triton/health.py"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return done.returncode, done.stdout
+
+
+def processes(triton: Triton, model: str) -> list[str]:
+    """The pids of a model's stub processes, inside the container."""
+    script = 'for p in /proc/[0-9]*; do printf "%s " ${p#/proc/}; tr "\\0" " " <$p/cmdline 2>/dev/null; echo; done'
+    lines = [line.split() for line in docker("exec", triton.name, "sh", "-c", script).splitlines()]
+    return [line[0] for line in lines if len(line) > 2 and "stub" in line[1] and f"/{model}/" in line[2]]
+
+
+@pytest.mark.parametrize("signal", ["KILL", "STOP"])
+def test_a_dead_or_hung_model_is_healed(triton: Triton, signal: str) -> None:
+    """Its readiness endpoint stays green; the health check sees it, and after three failures brings it back."""
+
+    def answer() -> list[float] | None:
+        body = {"inputs": [{"name": "row", "shape": [1, 4], "datatype": "FP32", "data": [1, 1, 1, 1]}]}
+        try:
+            return list(get(triton, "/v2/models/no_config/infer", json.dumps(body).encode())["outputs"][0]["data"])
+        except OSError:
+            return None
+
+    killed = processes(triton, "no_config")
+    docker("exec", triton.name, "sh", "-c", f"kill -{signal} {' '.join(killed)}")
+    assert answer() is None
+    assert status(f"http://{triton.http}/v2/models/no_config/ready") == 200
+    wait_until(lambda: "no_config.1: failure" in health(triton)[1], "the health check sees it", seconds=30)
+    wait_until(lambda: answer() == [float(WEIGHTS.sum())], "the model answers again", seconds=60)
+    assert not set(killed) & set(processes(triton, "no_config"))
+
+
+def test_broken_models_make_it_unhealthy_without_restarts(triton: Triton) -> None:
+    """They are named, the good ones count as alive, and nothing is loaded again and again."""
+    code, words = health(triton)
+    assert code == 1
+    assert "corrupt.1: UNAVAILABLE" in words
+    assert "arithmetic.1: answer" in words
+    assert docker("inspect", "--format={{.State.Health.Status}} {{.RestartCount}}", triton.name).split()[-1] == "0"
+
+
+def test_it_stops_within_seconds(triton: Triton) -> None:
+    """SIGTERM ends it before Docker has to kill it, idle connections or not."""
+    with tritonclient.http.InferenceServerClient(triton.http) as client:
+        assert client.is_server_live()
+        docker("stop", "--time=20", triton.name)
+    killed = 128 + 9
+    assert int(docker("inspect", "--format={{.State.ExitCode}}", triton.name)) != killed

@@ -1,0 +1,66 @@
+"""The checkers of other projects over the whole repository, each with its settings in one place."""
+
+import re
+import subprocess
+from pathlib import Path
+
+from tests.repository import ROOT, files, scripts
+
+
+def check(*command: str | Path) -> None:
+    """Run a checker at the root; its own words are the failure message."""
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{command[0]}\n{done.stdout}{done.stderr}"
+
+
+def test_ruff_lint() -> None:
+    """Python follows the rules in pyproject.toml."""
+    check("ruff", "check", "--quiet", ".")
+
+
+def test_ruff_format() -> None:
+    """Python is formatted one way."""
+    check("ruff", "format", "--check", "--quiet", ".")
+
+
+def test_mypy() -> None:
+    """Python is typed, strictly."""
+    check("mypy", "gateways", "models", "locustfiles", "tests")
+
+
+def test_imports_point_one_way() -> None:
+    """core knows no transport; one protocol never imports another (contracts in pyproject.toml)."""
+    check("lint-imports", "--no-cache")
+
+
+def test_locustfiles_never_import_the_gateways() -> None:
+    """The load generator is a client: it shares no code with what it measures."""
+    for path in (ROOT / "locustfiles").rglob("*.py"):
+        for line in path.read_text().splitlines():
+            assert not re.match(r"\s*(import|from) (gateways|models)\b", line), f"{path}: {line}"
+
+
+def test_shellcheck() -> None:
+    """Shell scripts, known by their first line, have no known trap."""
+    found = scripts()
+    assert {path.name for path in found} >= {"up", "down", "test", "run"}
+    check("shellcheck", "--external-sources", *found)
+
+
+def test_scripts_are_executable_and_strict() -> None:
+    """What has a shebang can be run, and does not go on with a variable that is not set."""
+    for path in scripts():
+        text = path.read_text()
+        if text.startswith("#!"):
+            assert path.stat().st_mode & 0o111, f"{path} is not executable"
+            assert re.search(r"^set -\w*u", text, re.M), f"{path} is not strict"
+
+
+def test_hadolint() -> None:
+    """The Dockerfile follows hadolint's rules (exceptions with their reasons in .hadolint.yaml)."""
+    check("hadolint", "Dockerfile")
+
+
+def test_yamllint() -> None:
+    """YAML is well-formed, without duplicate keys or tabs (settings in .yamllint.yaml)."""
+    check("yamllint", "--strict", *files(".yaml", ".yml"))

@@ -1,0 +1,528 @@
+"""The real Envoy binary, with the real config, in front of small servers of our own: what passes, what does not, and how it is said.
+
+No Docker: the hosts of the config are replaced by ports of this machine, and nothing else.
+"""
+
+import json
+import re
+import shutil
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent import futures
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from fiveway.vision.v1 import vision_pb2, vision_pb2_grpc
+from torchserve import inference_pb2, inference_pb2_grpc
+
+from tests.repository import ROOT
+
+CONFIG = ROOT / "compose" / "envoy" / "envoy.yaml"
+ETC = [*CONFIG.parent.glob("*.lua"), ROOT / "proto" / "gen" / "fiveway_vision_v1.binpb"]
+MIB = 1024 * 1024
+BATCH_32 = 32 * 3 * 224 * 224 * 4  # bytes of 32 images as FP32 tensors
+UNLIMITED = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
+KSERVE = "/inference.GRPCInferenceService/"
+TORCHSERVE = "/org.pytorch.serve.grpc.inference.InferenceAPIsService/"
+BAD_JSON = b"{garbage"
+
+
+class FakeHttp(BaseHTTPRequestHandler):
+    """Says which server it stands for; `/infer` echoes the body, or fails on bad JSON as Triton does."""
+
+    protocol_version = "HTTP/1.1"
+    name = ""
+
+    def do_GET(self) -> None:
+        if self.path.endswith("?slow"):
+            time.sleep(0.1)
+        self.answer(200, json.dumps({"server": self.name, "path": self.path, "method": self.command}).encode())
+
+    def do_POST(self) -> None:
+        body = self.body()
+        if not self.path.endswith("/infer"):
+            self.do_GET()
+        elif body == BAD_JSON:
+            self.answer(500, b'{"error":"failed to parse the request JSON buffer: Missing a name for object member. at 1"}')
+        elif body == b"{}":
+            self.answer(500, b'{"error":"Unable to parse \'inputs\': attempt to access non-existing object member \'inputs\'"}')
+        elif body == b"stub":
+            self.answer(500, b'{"error":"Stub process is not healthy"}')
+        else:
+            self.answer(200, body)
+
+    def body(self) -> bytes:
+        if "content-length" in self.headers:
+            return self.rfile.read(int(self.headers["content-length"]))
+        body = b""
+        while size := int(self.rfile.readline(), 16):
+            body += self.rfile.read(size)
+            self.rfile.readline()
+        self.rfile.readline()
+        return body
+
+    def answer(self, status: int, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Silent."""
+
+
+class FakeGrpc(grpc.GenericRpcHandler):
+    """Any method: says which server and method it is, echoes large messages, or fails as the metadata `x-fail-bin` says."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def service(self, details: grpc.HandlerCallDetails) -> "grpc.RpcMethodHandler[bytes, bytes]":
+        method, metadata = details.method, dict(details.invocation_metadata)
+
+        def answer(request: bytes, context: grpc.ServicerContext) -> bytes:
+            fail = bytes(metadata.get("x-fail-bin", b"")).decode()
+            if fail == "deadline?":
+                remaining = context.time_remaining()
+                context.abort(grpc.StatusCode.DATA_LOSS, f"deadline in {remaining:.1f} s" if remaining else "no deadline")
+            if fail.startswith("{"):
+                return inference_pb2.PredictionResponse(prediction=fail.encode()).SerializeToString()
+            if fail:
+                code, _, message = fail.partition(":")
+                context.abort(grpc.StatusCode[code], message)
+            return request if len(request) > MIB else f"{self.name} {method}".encode()
+
+        return grpc.unary_unary_rpc_method_handler(answer)
+
+
+class FakeVision(vision_pb2_grpc.VisionServiceServicer):
+    """The typed service, without a model: the number of images is the first class index."""
+
+    def Predict(self, request: vision_pb2.PredictRequest, context: grpc.ServicerContext) -> vision_pb2.PredictResponse:
+        context.set_trailing_metadata((("server-timing", "total;dur=1.500"),))
+        if not request.images:
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, 'images is "empty": send 1 to 32 JPEG files')
+        classes = [vision_pb2.ClassScore(index=len(request.images), label="tabby", score=0.0)]
+        prediction = vision_pb2.Prediction(classes=classes)
+        return vision_pb2.PredictResponse(predictions=[prediction], model="m", weights=vision_pb2.WEIGHTS_REAL)
+
+
+@dataclass(frozen=True)
+class Edge:
+    """A running Envoy: its listener, its read-only statistics, and how to stop one of the servers behind it."""
+
+    port: int
+    statistics: int
+    stop_typed: Callable[[], None]
+
+    def curl(self, path: str, *arguments: str, version: str = "--http1.1", data: bytes = b"") -> tuple[int, str, Any]:
+        """One request: status, lower-case header text, and the body (parsed where it is JSON)."""
+        command = ["curl", "-sS", "-i", "--path-as-is", "-m", "60", version, *arguments, f"http://127.0.0.1:{self.port}{path}"]
+        done = subprocess.run(command, input=data, capture_output=True, check=True)
+        head, _, body = done.stdout.partition(b"\r\n\r\n")
+        while head.startswith(b"HTTP/1.1 100"):
+            head, _, body = body.partition(b"\r\n\r\n")
+        try:
+            parsed, _ = json.JSONDecoder().raw_decode(body.decode())  # over HTTP/2 curl prints trailers after it
+        except ValueError:
+            parsed = body
+        return int(head.split()[1]), head.decode().lower(), parsed
+
+    def post(self, path: str, data: bytes, *arguments: str, version: str = "--http1.1") -> tuple[int, str, Any]:
+        return self.curl(path, "--data-binary", "@-", *arguments, version=version, data=data)
+
+    def channel(self) -> grpc.Channel:
+        return grpc.insecure_channel(f"127.0.0.1:{self.port}", options=UNLIMITED)
+
+    def call(self, path: str, request: bytes = b"", timeout: float = 20, **metadata: str | bytes) -> str:
+        """One unary call: the answer's text, or STATUS: message."""
+        with self.channel() as channel:
+            headers = tuple((name.replace("_", "-"), value) for name, value in metadata.items())
+            try:
+                return channel.unary_unary(path)(request, timeout=timeout, metadata=headers)[:200].decode()
+            except grpc.RpcError as error:
+                return f"{error.code().name}: {error.details()}"
+
+    def counter(self, name: str) -> int:
+        page = subprocess.run(["curl", "-sS", f"http://127.0.0.1:{self.statistics}/stats"], capture_output=True, check=True)
+        return int(re.search(rf"^{re.escape(name)}: (\d+)$", page.stdout.decode(), re.MULTILINE)[1])  # type: ignore[index]
+
+
+def free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port: int = sock.getsockname()[1]
+        return port
+
+
+def serve_http(name: str) -> ThreadingHTTPServer:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Fake", (FakeHttp,), {"name": name}))
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return server
+
+
+def serve_grpc(name: str) -> tuple[grpc.Server, int]:
+    server = grpc.server(futures.ThreadPoolExecutor(8), options=UNLIMITED)
+    if name == "typed-grpc":
+        vision_pb2_grpc.add_VisionServiceServicer_to_server(FakeVision(), server)
+    server.add_generic_rpc_handlers((FakeGrpc(name),))
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    return server, port
+
+
+def install(folder: Path, ports: dict[tuple[str, int], int]) -> Path:
+    """The config with other addresses: {(host in the config, port): port here}; the files it names lie beside it."""
+    text = CONFIG.read_text().replace("/etc/envoy/", f"{folder}/")
+    for (host, port), here in ports.items():
+        old, new = f"address: {host}, port_value: {port} ", f"address: 127.0.0.1, port_value: {here} "
+        assert old in text, f"the config has no {old}"
+        text = text.replace(old, new)
+    for file in ETC:
+        shutil.copy(file, folder)
+    (folder / CONFIG.name).write_text(text)
+    return folder / CONFIG.name
+
+
+@pytest.fixture(scope="module")
+def edge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Edge]:
+    folder = tmp_path_factory.mktemp("envoy")
+    http = {key: serve_http(key[0]) for key in (("jpeg-http", 8000), ("triton", 8000), ("torchserve", 8080))}
+    rpc = {key: serve_grpc(key[0]) for key in (("triton", 8001), ("torchserve", 7070), ("typed-grpc", 50051))}
+    ours = {("0.0.0.0", 8080): free_port(), ("0.0.0.0", 9901): free_port(), ("127.0.0.1", 9900): free_port()}
+    ports = {key: server.server_port for key, server in http.items()} | {key: port for key, (_, port) in rpc.items()} | ours
+    config = install(folder, ports)
+    with (folder / "log").open("wb") as log:
+        command = ["envoy", "-c", str(config), "--log-level", "warn", "--concurrency", "1", "--disable-hot-restart"]
+        envoy = subprocess.Popen(command, stdout=log, stderr=log)
+    listener, statistics, _ = ours.values()
+    ready = ["curl", "-sf", "--retry", "50", "--retry-connrefused", "--retry-delay", "0", f"http://127.0.0.1:{statistics}/ready"]
+    try:
+        assert subprocess.run([*ready, "--retry-max-time", "30"], check=False).returncode == 0, (folder / "log").read_text()
+        yield Edge(listener, statistics, lambda: rpc["typed-grpc", 50051][0].stop(0).wait())
+    finally:
+        envoy.terminate()
+        assert envoy.wait(10) == 0
+        for server in http.values():
+            server.shutdown()
+        for rpc_server, _ in rpc.values():
+            rpc_server.stop(0)
+    assert "[error]" not in (folder / "log").read_text()
+
+
+def test_envoy_accepts_the_config(tmp_path: Path) -> None:
+    """The real binary validates the config as it stands, and uses nothing that Envoy is about to remove."""
+    config = install(tmp_path, {})
+    done = subprocess.run(["envoy", "--mode", "validate", "-c", str(config)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "eprecated" not in done.stderr
+
+
+def test_one_name_per_route() -> None:
+    """Every route has the cluster of its name."""
+    text = CONFIG.read_text()
+    routes = set(re.findall(r"- name: ([\w-]+)\n\s+match:", text)) - {"index", "not-exposed", "too-large"}
+    clusters = set(re.findall(r"cluster_name: ([\w-]+)", text)) - {"admin"}
+    assert routes == clusters
+    assert routes == {
+        "jpeg-http", "onnx-http", "onnx-grpc", "trt-http", "trt-grpc", "torchserve-http", "torchserve-grpc", "typed-grpc", "typed-http",
+    }  # fmt: skip
+    for name, block in re.findall(r"- name: ([\w-]+)\n\s+match:.*\n\s+route: (\{.*\})", text):
+        assert f"cluster: {name}," in block
+
+
+def said(path: str, body: Any) -> str:
+    """The message of an error of Envoy's own; its form is the one that the clients of that path can read."""
+    assert set(body) == {"error"}, body
+    if path.startswith("/v2"):
+        message = body["error"]
+    else:
+        assert set(body["error"]) == {"code", "message"}
+        assert re.fullmatch("[A-Z_]+", body["error"]["code"])
+        message = body["error"]["message"]
+    assert isinstance(message, str)
+    return message
+
+
+HTTP_VERSIONS = pytest.mark.parametrize("version", ["--http1.1", "--http2-prior-knowledge"])
+SERVED = [
+    ("jpeg-http", "/embed", "jpeg-http"),
+    ("jpeg-http", "/embed/base64", "jpeg-http"),
+    ("jpeg-http", "/classify", "jpeg-http"),
+    ("jpeg-http", "/classify/base64", "jpeg-http"),
+    ("jpeg-http", "/docs", "jpeg-http"),
+    ("jpeg-http", "/openapi.json", "jpeg-http"),
+    ("onnx-http", "/v2", "triton"),
+    ("onnx-http", "/v2/health/live", "triton"),
+    ("onnx-http", "/v2/health/ready", "triton"),
+    ("onnx-http", "/v2/models/any_model-1.5", "triton"),
+    ("onnx-http", "/v2/models/m/ready", "triton"),
+    ("onnx-http", "/v2/models/m/versions/1", "triton"),
+    ("onnx-http", "/v2/models/m/versions/1/config?x=1", "triton"),
+    ("trt-http", "/v2/models/m_trt", "triton"),
+    ("trt-http", "/v2/models/m_trt/versions/2/ready", "triton"),
+    ("torchserve-http", "/ping", "torchserve"),
+    ("torchserve-http", "/predictions/m", "torchserve"),
+    ("torchserve-http", "/predictions/m/1.0", "torchserve"),
+]
+
+
+@HTTP_VERSIONS
+@pytest.mark.parametrize(("route", "path", "server"), SERVED)
+def test_http_paths_that_pass(edge: Edge, version: str, route: str, path: str, server: str) -> None:
+    """Each server's own paths reach it over both HTTP versions, through the cluster of the route's name."""
+    before = edge.counter(f"cluster.{route}.upstream_rq_total")
+    status, head, body = edge.curl(path, version=version)
+    assert (status, body["server"], body["path"]) == (200, server, path)
+    assert "x-envoy-upstream-service-time" in head
+    assert edge.counter(f"cluster.{route}.upstream_rq_total") == before + 1
+
+
+@HTTP_VERSIONS
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/nothing", "/metrics", "/models", "/workflows/x", "/api-description", "/health", "/admin", "/config_dump", "/quitquitquit",
+        "/v2/models/stats", "/v2/models//stats", "/v2/models/m/../stats", "/v2/models/x%2f..%2fstats", "/v2/models/st%61ts",
+        "/v2/models/m/stats", "/v2/models/m/versions/1/stats", "/v2/models/m/trace/setting", "/v2/models/m/infer/", "/v2/models/m_trt/stats",
+        "/v2/models/m/generate", "/v2/repository/index", "/v2/repository/models/m/unload", "/v2//repository/index", "/v2/./repository/index",
+        "/v2/models/../repository/index", "/v2/logging", "/v2/trace/setting", "/v2/systemsharedmemory/status",
+        "/v2/cudasharedmemory/region/x/register", "/V2/repository/index", "/predictions", "/predictions/m/1.0/explain", "/explanations/m",
+        "/predictions/..%2fmodels", "/predictions/../models", "/embedding", "/docs/../health", "/docs/..;/health",
+        KSERVE + "ModelInfer", "/fiveway.vision.v1.VisionService/Predict",
+    ],
+)  # fmt: skip
+def test_http_paths_that_do_not_pass(edge: Edge, version: str, path: str) -> None:
+    """Control, statistics, metrics, logs, traces and shared memory stop here, however the path is spelled; the answer says where to look."""
+    for method in ("GET", "POST"):
+        status, _, body = edge.curl(path, "-X", method, version=version)
+        assert status in (400, 404)
+        assert said(path, body).strip("-")
+        if status == 404:
+            assert "GET /" in said(path, body)
+
+
+def test_the_index(edge: Edge) -> None:
+    """GET / is answered by Envoy itself."""
+    status, head, body = edge.curl("/")
+    assert status == 200
+    assert "content-type: application/json" in head
+    assert "/v2/models/MODEL/infer" in body["http"]
+
+
+GRPC_SERVED = [
+    *((f"{KSERVE}{method}", "onnx-grpc", "triton") for method in (
+        "ServerLive", "ServerReady", "ServerMetadata", "ModelReady", "ModelMetadata", "ModelConfig", "ModelInfer", "ModelStreamInfer")),
+    (f"{TORCHSERVE}Ping", "torchserve-grpc", "torchserve"),
+    (f"{TORCHSERVE}Predictions", "torchserve-grpc", "torchserve"),
+    ("/fiveway.vision.v1.VisionService/PredictStream", "typed-grpc", "typed-grpc"),
+    ("/grpc.health.v1.Health/Check", "typed-grpc", "typed-grpc"),
+    ("/grpc.health.v1.Health/Watch", "typed-grpc", "typed-grpc"),
+    ("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", "typed-grpc", "typed-grpc"),
+    ("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", "typed-grpc", "typed-grpc"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("path", "route", "server"), [row for row in GRPC_SERVED if "PredictStream" not in row[0]])
+def test_grpc_methods_that_pass(edge: Edge, path: str, route: str, server: str) -> None:
+    """Each server's own methods reach it, through the cluster of the route's name."""
+    before = edge.counter(f"cluster.{route}.upstream_rq_total")
+    assert edge.call(path) == f"{server} {path}"
+    assert edge.counter(f"cluster.{route}.upstream_rq_total") == before + 1
+
+
+def test_grpc_metadata_picks_the_route(edge: Edge) -> None:
+    """`x-route: trt-grpc` is its own route; `x-backend: triton` asks Triton's health instead of the typed gateway's."""
+    before = edge.counter("cluster.trt-grpc.upstream_rq_total")
+    assert edge.call(KSERVE + "ModelInfer", x_route="trt-grpc").startswith("triton ")
+    assert edge.call(KSERVE + "ModelStreamInfer", x_route="trt-grpc").startswith("triton ")
+    assert edge.counter("cluster.trt-grpc.upstream_rq_total") == before + 2
+    assert edge.call("/grpc.health.v1.Health/Check", x_backend="triton").startswith("triton ")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/no.such.Service/Method", KSERVE + "NoSuchMethod", KSERVE + "RepositoryIndex", KSERVE + "RepositoryModelLoad",
+        KSERVE + "RepositoryModelUnload", KSERVE + "ModelStatistics", KSERVE + "TraceSetting", KSERVE + "LogSettings",
+        KSERVE + "SystemSharedMemoryRegister", KSERVE + "CudaSharedMemoryStatus", TORCHSERVE + "StreamPredictions",
+        TORCHSERVE + "StreamPredictions2", "/org.pytorch.serve.grpc.management.ManagementAPIsService/ListModels",
+        "/org.pytorch.serve.grpc.openinference.GRPCInferenceService/ModelInfer", "/fiveway.vision.v1.VisionService/NoSuch",
+        "/v2/repository/index",
+    ],
+)  # fmt: skip
+def test_grpc_methods_that_do_not_pass(edge: Edge, path: str) -> None:
+    """What is not a route is UNIMPLEMENTED with a message, never UNKNOWN."""
+    answer = edge.call(path)
+    assert answer.startswith("UNIMPLEMENTED: ")
+    assert "GET /" in answer
+
+
+@HTTP_VERSIONS
+def test_a_batch_of_32_passes_both_ways_over_http(edge: Edge, version: str) -> None:
+    """19.3 MB, up and down, with a content-length and without one."""
+    body = bytes(BATCH_32)
+    for extra in ([], ["-H", "transfer-encoding: chunked"]):
+        status, _, answer = edge.post("/v2/models/m/infer", body, *extra, version=version)
+        assert status == 200
+        assert answer == body
+
+
+def test_a_batch_of_32_passes_both_ways_over_grpc(edge: Edge) -> None:
+    """19.3 MB, up and down."""
+    body = bytes(BATCH_32)
+    with edge.channel() as channel:
+        assert channel.unary_unary(KSERVE + "ModelInfer")(body, timeout=30) == body
+
+
+@HTTP_VERSIONS
+@pytest.mark.parametrize("path", ["/v2/models/m/infer", "/embed", "/predictions/m", "/v1/predict", "/nothing"])
+def test_bodies_over_32_mib_are_refused(edge: Edge, version: str, path: str) -> None:
+    """413 in our form; also for a body that does not say its length; the next request works."""
+    for extra in ([], ["-H", "transfer-encoding: chunked"]) if path.startswith("/v2") else ([],):
+        status, _, body = edge.post(path, bytes(64 * MIB), "-H", "content-type: application/json", *extra, version=version)
+        assert status == 413
+        assert "32 MiB" in said(path, body)
+    assert edge.curl("/v2", version=version)[0] == 200
+
+
+def test_a_grpc_body_said_to_be_over_32_mib_is_refused(edge: Edge) -> None:
+    """RESOURCE_EXHAUSTED, not UNKNOWN."""
+    arguments = ("-H", "content-type: application/grpc", "-H", "te: trailers")
+    status, head, _ = edge.post(KSERVE + "ModelInfer", bytes(33 * MIB), *arguments, version="--http2-prior-knowledge")
+    assert status == 200
+    assert "grpc-status: 8" in head
+    assert "32 mib" in head
+
+
+def test_a_client_cannot_steer_the_proxy(edge: Edge) -> None:
+    """x-envoy-* request headers have no effect: 1 ms would be a 504."""
+    assert edge.curl("/v2?slow", "-H", "x-envoy-upstream-rq-timeout-ms: 1", "-H", "x-envoy-retry-on: 5xx")[0] == 200
+
+
+def test_triton_says_400_to_bad_json(edge: Edge) -> None:
+    """Its 500 on a body that is not JSON, or not the expected JSON, becomes 400 with its own text; its real 500 stays."""
+    for model in ("m", "m_trt"):
+        for bad, text in ((BAD_JSON, "failed to parse the request JSON"), (b"{}", "Unable to parse 'inputs'")):
+            status, _, body = edge.post(f"/v2/models/{model}/infer", bad)
+            assert status == 400
+            assert text in body["error"]
+        assert edge.post(f"/v2/models/{model}/infer", b"stub")[0] == 500
+
+
+ERROR = '{{\n  "code": {},\n  "type": "InvalidInput",\n  "message": "{}"\n}}\n'
+
+
+@pytest.mark.parametrize(
+    ("fail", "expected"),
+    [
+        (ERROR.format(400, "not a \\\"JPEG\\\": 100 % wrong"), 'INVALID_ARGUMENT: not a "JPEG": 100 % wrong'),
+        (ERROR.format(413, "too large"), "RESOURCE_EXHAUSTED: too large"),
+        (ERROR.format(415, "médias"), "INVALID_ARGUMENT: médias"),
+        (ERROR.format(503, "busy"), "UNAVAILABLE: busy"),
+        (ERROR.format(507, "Worker died."), "UNAVAILABLE: Worker died."),
+        (ERROR.format(500, "boom"), "INTERNAL: boom"),
+        ('{"code": 400, "type": "InvalidInput", "message": "compact"}', "INVALID_ARGUMENT: compact"),
+        ("INTERNAL:Model not found: x", "NOT_FOUND: Model not found: x"),
+        ("UNKNOWN:strange", "INTERNAL: strange"),
+        ("INVALID_ARGUMENT:missing", "INVALID_ARGUMENT: missing"),
+        ("CANCELLED:", "RESOURCE_EXHAUSTED: the message is larger than TorchServe takes: send a smaller image"),
+    ],
+)  # fmt: skip
+def test_torchserve_errors_over_grpc(edge: Edge, fail: str, expected: str) -> None:
+    """Errors that TorchServe calls OK, INTERNAL or UNKNOWN get the status of their cause and keep their message."""
+    with edge.channel() as channel:
+        stub = inference_pb2_grpc.InferenceAPIsServiceStub(channel)
+        with pytest.raises(grpc.RpcError) as raised:
+            stub.Predictions(inference_pb2.PredictionsRequest(model_name="m"), timeout=20, metadata=(("x-fail-bin", fail.encode()),))
+    assert f"{raised.value.code().name}: {raised.value.details()}" == expected
+
+
+def test_torchserve_answers_over_grpc_pass_untouched(edge: Edge) -> None:
+    """A real answer is not mistaken for an error, even when it holds the word."""
+    answer = '{"model": "m", "classes": [{"index": 1, "label": "\\"code\\": 400,", "score": 0.5}]}'
+    with edge.channel() as channel:
+        stub = inference_pb2_grpc.InferenceAPIsServiceStub(channel)
+        found = stub.Predictions(inference_pb2.PredictionsRequest(), timeout=20, metadata=(("x-fail-bin", answer.encode()),))
+    assert found.prediction == answer.encode()
+
+
+def test_the_clients_deadline_is_passed_on_and_kept(edge: Edge) -> None:
+    """The server sees the deadline."""
+    assert re.fullmatch(r"DATA_LOSS: deadline in [78]\.\d s", edge.call(KSERVE + "ModelInfer", timeout=8, x_fail_bin=b"deadline?"))
+
+
+PREDICT = '{"images": ["/9g="], "top_k": 1, "outputs": ["OUTPUT_CLASSES"]}'
+JSON = ("-H", "content-type: application/json")
+
+
+@HTTP_VERSIONS
+def test_the_typed_service_over_http(edge: Edge, version: str) -> None:
+    """JSON in, JSON out under the proto's names, with the server's timing as a header, through typed-http."""
+    before = edge.counter("cluster.typed-http.upstream_rq_total")
+    status, head, body = edge.post("/v1/predict", PREDICT.encode(), *JSON, version=version)
+    assert status == 200
+    assert body["weights"] == "WEIGHTS_REAL"
+    assert body["predictions"][0]["classes"] == [{"index": 1, "label": "tabby", "score": 0}]
+    assert "server-timing: total;dur=1.500" in head
+    assert "content-type: application/json" in head
+    assert edge.counter("cluster.typed-http.upstream_rq_total") == before + 1
+
+
+@pytest.mark.parametrize(
+    ("data", "arguments", "status", "code", "message"),
+    [
+        ("{}", JSON, 400, "INVALID_ARGUMENT", 'images is "empty": send 1 to 32 JPEG files'),
+        ("", JSON, 400, "INVALID_ARGUMENT", ""),
+        ("{garbage", JSON, 400, "INVALID_ARGUMENT", ""),
+        ('{"images": ["***"]}', JSON, 400, "INVALID_ARGUMENT", ""),
+        ('{"images": "/9g="', JSON, 400, "INVALID_ARGUMENT", ""),
+        ('{"images": [1]}', JSON, 400, "INVALID_ARGUMENT", ""),
+        ('{"top_k": -1}', JSON, 400, "INVALID_ARGUMENT", ""),
+        ('{"outputs": ["NONE"]}', JSON, 400, "INVALID_ARGUMENT", ""),
+        ('{"image": "/9g="}', JSON, 400, "INVALID_ARGUMENT", ""),
+        ("[]", JSON, 400, "INVALID_ARGUMENT", ""),
+        (PREDICT, ("-H", "content-type: image/jpeg"), 415, "INVALID_ARGUMENT", "send JSON"),
+        (PREDICT, (), 415, "INVALID_ARGUMENT", "send JSON"),
+        (PREDICT, (*JSON, "-X", "PUT"), 405, "INVALID_ARGUMENT", "use POST"),
+    ],
+)  # fmt: skip
+def test_bad_input_of_the_typed_service_over_http(
+    edge: Edge, data: str, arguments: tuple[str, ...], status: int, code: str, message: str
+) -> None:
+    """4xx in the form of the other routes."""
+    found, head, body = edge.post("/v1/predict", data.encode(), *arguments)
+    assert (found, body["error"]["code"]) == (status, code), body
+    assert message in body["error"]["message"]
+    assert body["error"]["message"]
+    assert "content-type: application/json" in head
+
+
+def test_the_statistics_are_read_only(edge: Edge) -> None:
+    """Port 9901 reads counters; what the admin interface can change is not there."""
+    port = edge.statistics
+    edge.counter("http.edge.downstream_cx_http1_total")
+    for path in ("/quitquitquit", "/logging?level=debug", "/config_dump", "/drain_listeners", "/", "/stats/../quitquitquit"):
+        for method in ("GET", "POST"):
+            command = ["curl", "-s", "--path-as-is", "-o", "/dev/null", "-w", "%{http_code}", "-X", method, f"http://127.0.0.1:{port}{path}"]
+            assert subprocess.run(command, capture_output=True, check=True).stdout == b"404"
+
+
+def test_a_server_that_is_gone(edge: Edge) -> None:
+    """503 and UNAVAILABLE in our form, with what to do. The last test: the typed server is stopped here."""
+    edge.stop_typed()
+    time.sleep(0.1)
+    status, _, body = edge.post("/v1/predict", PREDICT.encode(), *JSON)
+    assert (status, body["error"]["code"]) == (503, "UNAVAILABLE")
+    assert "try again" in body["error"]["message"]
+    answer = edge.call("/fiveway.vision.v1.VisionService/Predict")
+    assert answer.startswith("UNAVAILABLE: ")
+    assert "try again" in answer

@@ -1,0 +1,92 @@
+"""The contract: lint, compatibility with the released one, current generated code, untouched vendored files."""
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from google.protobuf import descriptor_pb2
+
+BIN = Path(sys.executable).parent
+
+
+def run(*command: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"PATH": f"{BIN}:{os.environ['PATH']}", "PYTHON": sys.executable}
+    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_lint(root: Path) -> None:
+    """buf's STANDARD and COMMENTS rules hold, and the file is formatted."""
+    done = run("buf", "lint", "proto", cwd=root)
+    assert done.returncode == 0, done.stdout + done.stderr
+    done = run("buf", "format", "--diff", "--exit-code", "--path", "proto/fiveway", "proto", cwd=root)
+    assert done.returncode == 0, done.stdout
+
+
+def breaking(root: Path, proto: Path, work: Path) -> subprocess.CompletedProcess[str]:
+    """Compare the contract in `proto` with the released one."""
+    image = work / "now.binpb"
+    built = run("buf", "build", proto, "--path", proto / "fiveway", "-o", image, cwd=root)
+    assert built.returncode == 0, built.stderr
+    return run("buf", "breaking", image, "--against", "proto/baseline.binpb", cwd=root)
+
+
+def test_nothing_breaks_released_clients(root: Path, tmp_path: Path) -> None:
+    """The contract is compatible with proto/baseline.binpb."""
+    done = breaking(root, root / "proto", tmp_path)
+    assert done.returncode == 0, done.stdout
+
+
+def test_a_breaking_change_is_noticed(root: Path, tmp_path: Path) -> None:
+    """Changing a field's type fails the check above: it does look."""
+    shutil.copytree(root / "proto", tmp_path / "proto")
+    proto = tmp_path / "proto" / "fiveway" / "vision" / "v1" / "vision.proto"
+    proto.write_text(proto.read_text().replace("uint32 index = 1;", "uint64 index = 1;"))
+    done = breaking(root, tmp_path / "proto", tmp_path)
+    assert done.returncode != 0
+    assert "ClassScore" in done.stdout
+
+
+@pytest.mark.timeout(300)
+def test_generated_code_is_current(root: Path, tmp_path: Path) -> None:
+    """scripts/generate writes what is committed, byte for byte."""
+    done = run(root / "scripts" / "generate", "--out", tmp_path, cwd=root)
+    assert done.returncode == 0, done.stderr
+    committed, fresh = (
+        {path.relative_to(base): path.read_bytes() for path in base.rglob("*.*") if "__pycache__" not in path.parts}
+        for base in (root / "proto" / "gen", tmp_path)
+    )
+    assert sorted(committed) == sorted(fresh)
+    assert [str(name) for name in fresh if fresh[name] != committed[name]] == [], "run scripts/generate"
+
+
+def test_descriptor_set_is_complete(root: Path) -> None:
+    """Envoy's transcoder needs every import and the HTTP annotation."""
+    descriptors = descriptor_pb2.FileDescriptorSet.FromString((root / "proto/gen/fiveway_vision_v1.binpb").read_bytes())
+    files = {file.name: file for file in descriptors.file}
+    assert {dependency for file in files.values() for dependency in file.dependency} <= set(files)
+    assert b"/v1/predict" in files["fiveway/vision/v1/vision.proto"].SerializeToString()
+
+
+def test_generated_code_suits_tritonclient(root: Path) -> None:
+    """tritonclient refuses protobuf 7, so our code must not need it."""
+    text = (root / "proto/gen/fiveway/vision/v1/vision_pb2.py").read_text()
+    version = re.search(r"# Protobuf Python Version: (\d+)\.", text)
+    assert version
+    assert int(version[1]) <= 6
+
+
+def test_vendored_files_are_untouched(root: Path) -> None:
+    """Every file of third_party is in its README with the checksum it has."""
+    folder = root / "proto" / "third_party"
+    listed = dict(
+        re.findall(r"^\| `([\w/.]+\.proto)` \|.*`([0-9a-f]{64})` \|$", (folder / "README.md").read_text(), re.M)
+    )
+    found = {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.rglob("*.proto")
+    }
+    assert listed == found

@@ -1,0 +1,50 @@
+"""One list of knobs: .env.example names every variable that Compose files and scripts read, with its default."""
+
+import re
+
+from tests.repository import ROOT
+
+# The shell's own.
+NOT_OURS = {"PWD"}
+# `${NAME:-default}` in Compose files, `setting NAME default` in scripts.
+COMPOSE = re.compile(r"(?<!\$)\$\{(\w+)(?::?[-?+]([^}]*))?\}")
+SCRIPT = re.compile(r"\bsetting ([A-Z_]+) (?:\"([^\"]*)\"|(\S+?)[)\s])")
+
+
+def used() -> dict[str, set[str]]:
+    """Every variable with the defaults it has, wherever it is read."""
+    found: dict[str, set[str]] = {}
+    for path in [ROOT / "compose.yaml", *(ROOT / "compose").glob("*.yaml")]:
+        for name, default in COMPOSE.findall(path.read_text()):
+            found.setdefault(name, set()).add(default)
+    for path in (ROOT / "scripts").iterdir():
+        code = "\n".join(line for line in path.read_text().splitlines() if not line.lstrip().startswith("#"))
+        for name, quoted, plain in SCRIPT.findall(code):
+            # A default that is worked out (`$...`) is the script's business.
+            found.setdefault(name, set()).update({d for d in (quoted, plain) if d and "$" not in d})
+    return {name: defaults for name, defaults in found.items() if name not in NOT_OURS}
+
+
+def listed() -> dict[str, str]:
+    """The commented lines of .env.example: NAME=default."""
+    return dict(re.findall(r"^# ([A-Z_]+)=(.*)$", (ROOT / ".env.example").read_text(), re.M))
+
+
+def test_every_variable_is_listed_and_every_listed_one_is_used() -> None:
+    """Neither a knob that nobody reads nor one that nobody can find."""
+    assert set(listed()) == set(used())
+
+
+def test_the_defaults_are_the_real_ones() -> None:
+    """A commented line shows what happens without it."""
+    for name, default in listed().items():
+        assert used()[name] == {default}, name
+
+
+def test_the_file_is_flat_and_sets_nothing() -> None:
+    """Copied as it is, it changes nothing; every knob has its why above it."""
+    lines = (ROOT / ".env.example").read_text().splitlines()
+    assert all(not line or line.startswith("#") for line in lines)
+    for number, line in enumerate(lines):
+        if re.match(r"# [A-Z_]+=", line):
+            assert re.match(r"# \S", lines[max(number - 1, 0)]), f"{line}: say why above it"

@@ -1,0 +1,107 @@
+"""What the repository may hold: locks without addresses, no path or mirror of one machine, links that lead somewhere."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.repository import ROOT, files, texts
+
+DOCUMENTS = [path.relative_to(ROOT) for path in files(".md")]
+LOCKS = [path.relative_to(ROOT) for path in files("requirements.txt")]
+# Hosts of package registries: an image that names one cannot be built where another is used.
+REGISTRY = re.compile(r"(pypi\.org|pythonhosted\.org|registry\.npmjs|proxy\.golang\.org|repo1?\.maven|docker\.io/|/simple/)")
+# Home and working directories of a machine; `/root`, `/home` in a path is where such a thing begins.
+MACHINE = re.compile(r"(?<![\w.$}])/(?:home/(?!fiveway)\w+|root/|Users/|workspace/|work/)")
+
+
+def test_there_is_something_to_check() -> None:
+    """An empty list would pass everything below."""
+    assert len(DOCUMENTS) >= 5
+    assert len(LOCKS) >= 5
+
+
+@pytest.mark.parametrize("lock", LOCKS, ids=str)
+def test_locks_have_versions_and_hashes_and_no_address(lock: Path) -> None:
+    """Each requirement is `name==version` with at least one SHA-256; nothing says where it is downloaded."""
+    text = (ROOT / lock).read_text()
+    assert "://" not in text
+    assert "--index" not in text
+    for requirement in re.split(r"\n(?=\S)", text.strip()):
+        if not requirement.startswith("#"):
+            assert re.match(r"[\w.-]+(\[[\w,-]+\])?==\S+ (; .+ )?\\\n +--hash=sha256:[0-9a-f]{64}", requirement), requirement
+
+
+@pytest.mark.parametrize("lock", LOCKS, ids=str)
+def test_a_lock_holds_what_its_source_asks_for(lock: Path) -> None:
+    """Whatever requirements.in names is locked, or comes from Debian and says so."""
+    source = (ROOT / lock.with_suffix(".in")).read_text()
+    debian = set(" ".join(re.findall(r"^# from-debian: (.*)$", source, re.M)).split())
+    locked = set(re.findall(r"^([\w.-]+)", (ROOT / lock).read_text(), re.M))
+    for name in re.findall(r"^([\w.-]+)", source, re.M):
+        if not name.startswith("-"):
+            assert normal(name) in {normal(one) for one in locked | debian}, f"{name}: run scripts/lock {lock.parent}"
+
+
+def normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def test_no_registry_and_no_path_of_one_machine() -> None:
+    """Neither a package registry's host nor a home directory is written down anywhere."""
+    for path, text in texts():
+        if path == Path("tests/static/test_tree.py"):
+            continue
+        for number, line in enumerate(text.splitlines(), 1):
+            assert not MACHINE.search(line), f"{path}:{number}: {line.strip()}"
+            assert not REGISTRY.search(line), f"{path}:{number}: {line.strip()}"
+
+
+def test_no_secrets_and_no_weights() -> None:
+    """Keys stay out of git, and so does what the builder makes."""
+    for path in files():
+        name = path.relative_to(ROOT)
+        assert path.suffix not in {".pem", ".key", ".onnx", ".pt", ".pth", ".mar", ".npy", ".safetensors"}, name
+        assert path.stat().st_size < 2_000_000, name
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=str)
+def test_links_lead_somewhere(document: Path) -> None:
+    """Every relative link names a file that is there, and a heading that is in it."""
+    text = without_code((ROOT / document).read_text())
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if re.match(r"[a-z]+:", target):
+            continue
+        name, _, heading = target.partition("#")
+        path = (ROOT / document).parent / name if name else ROOT / document
+        assert path.exists(), f"{document}: {target}"
+        if heading:
+            assert heading in {anchor(line) for line in re.findall(r"^#+ (.+)$", path.read_text(), re.M)}, target
+
+
+def without_code(text: str) -> str:
+    return re.sub(r"```.*?```|`[^`\n]*`", "", text, flags=re.S)
+
+
+def anchor(heading: str) -> str:
+    """A heading's link as the usual renderers make it."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=str)
+def test_files_that_documents_name_exist(document: Path) -> None:
+    """A path in backticks that begins with a folder of ours is there: documents follow the code."""
+    folders = {path.name for path in ROOT.iterdir() if path.is_dir() and not path.name.startswith(".")}
+    for name in re.findall(r"`(?:\./)?([\w-]+/[\w./{}*-]*)`", (ROOT / document).read_text()):
+        if name.partition("/")[0] in folders - {"out"} and not re.search(r"[*{}]", name):
+            assert (ROOT / name).exists() or (ROOT / document.parent / name).exists(), f"{document}: {name}"
+
+
+def test_commands_in_the_documents_exist() -> None:
+    """Each `./scripts/...` that a document shows is a script; each `docker compose ... SERVICE` names a service of ours."""
+    shown = set()
+    for document in DOCUMENTS:
+        shown |= set(re.findall(r"(?<![\w/])(?:\./)?scripts/([\w-]+)", (ROOT / document).read_text()))
+    assert {"up", "down", "test"} <= shown
+    for name in shown:
+        assert (ROOT / "scripts" / name).is_file(), f"scripts/{name}"

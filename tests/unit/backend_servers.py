@@ -1,0 +1,168 @@
+"""Small real servers that stand for TorchServe and Triton: they speak the true protocols and misbehave on demand."""
+
+import asyncio
+import hashlib
+import io
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import grpc
+import numpy as np
+from aiohttp import web
+from PIL import Image
+from tritonclient.grpc import service_pb2 as kserve
+from tritonclient.grpc import service_pb2_grpc as kserve_grpc
+
+from gateways.core.manifest import Manifest, Parity
+from gateways.core.preprocess import Preprocess
+
+MODEL = "tiny"
+LABELS = tuple(f"class {i}" for i in range(10))
+DIM = 8
+
+
+def manifest(kind: str = "classifier") -> Manifest:
+    """A model that was never built: the fakes answer in its shape."""
+    labels = LABELS if kind == "classifier" else ()
+    return Manifest(
+        directory=Path("/nowhere"),
+        model=MODEL,
+        kind="classifier" if labels else "embedding",
+        weights="random",
+        weights_source="none",
+        preprocess=Preprocess(32, 32, "bilinear", (0.5, 0.5, 0.5), (0.5, 0.5, 0.5)),
+        embedding_dim=DIM,
+        classes=len(labels),
+        build_key="0" * 64,
+        files={},
+        parity=Parity(1, 0.0, 1.0),
+        labels=labels,
+    )
+
+
+def jpeg(shade: int = 128, size: tuple[int, int] = (48, 40)) -> bytes:
+    """A plain grey photo; the fakes answer its shade."""
+    out = io.BytesIO()
+    Image.new("RGB", size, (shade, shade, shade)).save(out, "JPEG")
+    return out.getvalue()
+
+
+@dataclass
+class Behaviour:
+    """What the fake does, and what it saw. `gate` holds answers back while it is cleared."""
+
+    status: int = 200
+    code: grpc.StatusCode | None = None
+    message: str = ""
+    garbage: bool = False
+    gate: asyncio.Event = field(default_factory=asyncio.Event)
+    calls: int = 0
+    at_work: int = 0
+    most_at_work: int = 0
+    cancelled: int = 0
+    shapes: list[tuple[int, ...]] = field(default_factory=list)
+    digests: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.gate.set()
+
+    async def work(self) -> None:
+        """Be one call: wait for the gate, and notice when the caller gives up."""
+        self.calls += 1
+        self.at_work += 1
+        self.most_at_work = max(self.most_at_work, self.at_work)
+        try:
+            await self.gate.wait()
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+        finally:
+            self.at_work -= 1
+
+
+def classes(shade: int) -> list[dict[str, object]]:
+    """Five classes; the first one says the shade."""
+    first = min(shade * len(LABELS) // 256, len(LABELS) - 1)
+    order = [first, *(i for i in range(len(LABELS)) if i != first)][:5]
+    return [{"index": i, "label": LABELS[i], "score": 0.5 / (rank + 1)} for rank, i in enumerate(order)]
+
+
+@asynccontextmanager
+async def torchserve(behaviour: Behaviour) -> AsyncIterator[str]:
+    """TorchServe's REST interface with our handler's answers; yields its URL."""
+
+    async def predict(request: web.Request) -> web.Response:
+        body = await request.read()
+        behaviour.digests.append(hashlib.sha256(body).hexdigest())
+        await behaviour.work()
+        if request.match_info["model"] != MODEL:
+            return web.json_response({"code": 404, "type": "ModelNotFoundException", "message": "no"}, status=404)
+        if behaviour.status != 200:
+            answer = {"code": behaviour.status, "type": "Some", "message": behaviour.message}
+            return web.json_response(answer, status=behaviour.status)
+        if behaviour.garbage:
+            return web.Response(text="<html>")
+        shade = Image.open(io.BytesIO(body)).convert("L").resize((1, 1)).getpixel((0, 0))
+        assert isinstance(shade, int)
+        answer = {"model": MODEL, "weights": "random", "embedding": [float(shade)] * DIM, "classes": classes(shade)}
+        return web.Response(body=json.dumps(answer), content_type="application/json")
+
+    app = web.Application(client_max_size=64 * 1024 * 1024, handler_args={"handler_cancellation": True})
+    app.router.add_post("/predictions/{model}", predict)
+    runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        behaviour.gate.set()
+        await runner.cleanup()
+
+
+class _Triton(kserve_grpc.GRPCInferenceServiceServicer):
+    def __init__(self, behaviour: Behaviour, labels: int) -> None:
+        self.behaviour = behaviour
+        self.labels = labels
+
+    async def ModelInfer(self, request: Any, context: Any) -> Any:
+        await self.behaviour.work()
+        if self.behaviour.code:
+            await context.abort(self.behaviour.code, self.behaviour.message)
+        if request.model_name != MODEL:
+            await context.abort(grpc.StatusCode.NOT_FOUND, "no")
+        (tensor,) = request.inputs
+        assert (tensor.name, tensor.datatype) == ("image", "FP32")
+        shape = tuple(tensor.shape)
+        self.behaviour.shapes.append(shape)
+        images = np.frombuffer(request.raw_input_contents[0], np.float32).reshape(shape)
+        means = images.mean(axis=(1, 2, 3))
+        embedding = np.repeat(means[:, None], DIM, axis=1).astype(np.float32)
+        logits = -np.abs(np.linspace(-1, 1, max(self.labels, 1))[None] - means[:, None]).astype(np.float32) * 10
+        outputs = {"embedding": embedding} | ({"logits": logits} if self.labels else {})
+        return kserve.ModelInferResponse(
+            model_name=MODEL,
+            outputs=[
+                kserve.ModelInferResponse.InferOutputTensor(name=name, datatype="FP32", shape=value.shape)
+                for name, value in outputs.items()
+            ],
+            raw_output_contents=[value.tobytes() for value in outputs.values()],
+        )
+
+
+@asynccontextmanager
+async def triton(behaviour: Behaviour, labels: int = len(LABELS)) -> AsyncIterator[str]:
+    """Triton's gRPC interface with a model whose logits follow the mean of the tensor; yields its address."""
+    server = grpc.aio.server(options=[("grpc.max_receive_message_length", 64 * 1024 * 1024)])
+    kserve_grpc.add_GRPCInferenceServiceServicer_to_server(_Triton(behaviour, labels), server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    try:
+        yield f"127.0.0.1:{port}"
+    finally:
+        behaviour.gate.set()
+        await server.stop(0)

@@ -1,0 +1,108 @@
+"""What the load generator sends, byte for byte, and which photos it is about."""
+
+import base64
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fiveway.vision.v1.vision_pb2 import PredictRequest
+from torchserve.inference_pb2 import PredictionsRequest
+from tritonclient.grpc.service_pb2 import ModelInferRequest
+
+from locustfiles import payloads
+from locustfiles.payloads import ALL, Images, photo_sizes, photos
+from locustfiles.routes import ROUTES
+
+SMALL = photo_sizes()[0]
+
+
+@pytest.fixture(scope="module")
+def tensors(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tensor per photo, full of the photo's own number."""
+    folder = tmp_path_factory.mktemp("tensors")
+    for number, name in enumerate(photos(ALL)):
+        np.save(folder / f"{name}.npy", np.full((3, 224, 224), number, np.float32))
+    return folder
+
+
+@pytest.fixture
+def two(tensors: Path) -> Images:
+    return Images(photos(SMALL)[:2], tensors, "tiny_trt")
+
+
+def jpeg(name: str) -> bytes:
+    return (payloads.PHOTOS / f"{name}.jpg").read_bytes()
+
+
+def test_photos_come_in_sizes() -> None:
+    """Every size has photos of its own, and together they are all photos."""
+    assert photo_sizes() == ("224x224", "360x640", "720x1280", "1080x1920")
+    assert sorted(name for size in photo_sizes() for name in photos(size)) == list(photos(ALL))
+    assert all(name.endswith("_360x640") for name in photos("360x640"))
+
+
+def test_base64_json_carries_the_files(two: Images) -> None:
+    """The JPEG server's body is the files in base64, in order."""
+    payload = payloads.base64_json(two)
+    assert [base64.b64decode(image) for image in json.loads(payload.body)["images"]] == [jpeg(n) for n in two.names]
+    assert payload.images == 2
+
+
+def test_kserve_http_carries_the_tensors(two: Images, tensors: Path) -> None:
+    """A JSON header of the length that the HTTP header says, then the tensors as they are in memory."""
+    payload = payloads.kserve_http(two)
+    length = int(payload.headers["inference-header-content-length"])
+    (tensor,) = json.loads(payload.body[:length])["inputs"]
+    sent = np.frombuffer(payload.body[length:], np.float32).reshape(tensor["shape"])
+    assert tensor["parameters"] == {"binary_data_size": len(payload.body) - length}
+    assert (tensor["name"], tensor["datatype"]) == ("image", "FP32")
+    np.testing.assert_array_equal(sent, [np.load(tensors / f"{name}.npy") for name in two.names])
+
+
+def test_kserve_grpc_carries_the_same_tensors(two: Images) -> None:
+    """The gRPC message holds the very bytes of the HTTP body, the same output and the served model's name."""
+    request = ModelInferRequest.FromString(payloads.kserve_grpc(two).body)
+    http = payloads.kserve_http(two)
+    assert request.raw_input_contents[0] == http.body[int(http.headers["inference-header-content-length"]) :]
+    assert list(request.inputs[0].shape) == [2, 3, 224, 224]
+    assert [output.name for output in request.outputs] == ["embedding"]
+    assert request.model_name == "tiny_trt"
+
+
+def test_jpeg_messages_carry_the_files(two: Images) -> None:
+    """TorchServe's generic message and our typed one hold the files as they are."""
+    one = Images(two.names[:1], two.tensors, "tiny")
+    generic = PredictionsRequest.FromString(payloads.torchserve_grpc(one).body)
+    assert (generic.model_name, generic.input["data"]) == ("tiny", jpeg(one.names[0]))
+    assert list(PredictRequest.FromString(payloads.typed_grpc(two).body).images) == [jpeg(n) for n in two.names]
+    assert payloads.jpeg(one).body == jpeg(one.names[0])
+
+
+def test_requests_begin_one_photo_further(tensors: Path) -> None:
+    """There are as many requests as photos, and each begins with the next one."""
+    ready = payloads.payloads(payloads.typed_grpc, "tiny", tensors, SMALL, 2)
+    assert [PredictRequest.FromString(payload.body).images[0] for payload in ready] == [jpeg(n) for n in photos(SMALL)]
+
+
+def test_large_requests_are_few(tensors: Path) -> None:
+    """A worker keeps no more bytes ready for one route than its memory allows, and at least one request."""
+    ready = payloads.payloads(payloads.kserve_http, "tiny", tensors, ALL, 32)
+    assert 1 <= len(ready) < len(photos(ALL))
+    assert sum(len(payload.body) for payload in ready) <= payloads.READY_BYTES
+
+
+def test_a_missing_tensor_is_named(tmp_path: Path) -> None:
+    """Without the model builder's files the error says which file is not there."""
+    with pytest.raises(OSError, match=str(tmp_path)):
+        payloads.payloads(payloads.kserve_http, "tiny", tmp_path, SMALL, 1)
+
+
+def test_tensor_routes_differ_in_model_and_channel_only() -> None:
+    """The four tensor routes send one format, to `<model>` or `<model>_trt`."""
+    assert {name: ROUTES[name].suffix for name in ROUTES if "onnx" in name or "trt" in name} == {
+        "onnx-http": "",
+        "onnx-grpc": "",
+        "trt-http": "_trt",
+        "trt-grpc": "_trt",
+    }

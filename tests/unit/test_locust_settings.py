@@ -1,0 +1,64 @@
+"""What a run can choose, and how a choice that cannot be run is refused."""
+
+from argparse import ArgumentParser
+from typing import Any
+
+import pytest
+
+from locustfiles import settings
+from locustfiles.routes import ROUTES
+from locustfiles.settings import BadSetting
+
+
+def form(**changes: Any) -> dict[str, Any]:
+    """What Locust's page posts, which is text."""
+    return {"batch": "1", "photo": "224x224", "target": "edge", "host": "http://edge:8080"} | changes
+
+
+def test_defaults_run_every_route_through_the_edge() -> None:
+    """With nothing chosen every route can run, and all of them connect to the host's address."""
+    parser = ArgumentParser()
+    settings.add_arguments(parser)
+    chosen = settings.parse(vars(parser.parse_args([])) | {"host": "http://edge:8080"}, ROUTES)
+    assert {chosen.address(route) for route in ROUTES.values()} == {"edge:8080"}
+    assert chosen.batch == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "routes", "says"),
+    [
+        ({}, ["jpeg-htp"], "unknown user class jpeg-htp: choose from jpeg-http, onnx-http,"),
+        ({"batch": "0"}, ["jpeg-http"], "choose 1 to 32"),
+        ({"batch": "33"}, ["jpeg-http"], "choose 1 to 32"),
+        ({"batch": "many"}, ["jpeg-http"], "choose 1 to 32"),
+        ({"batch": "2"}, ["jpeg-http", "torchserve-grpc"], "only 1 image per request on torchserve-grpc"),
+        ({"photo": "1x1"}, ["jpeg-http"], "no photos of size 1x1"),
+        ({"target": "moon"}, ["jpeg-http"], "choose edge or direct"),
+        ({"target": "direct"}, ["jpeg-http", "typed-http"], "only at the edge: typed-http"),
+        ({"host": "edge:8080"}, ["jpeg-http"], "write it like http://edge:8080"),
+        ({"host": "https://edge"}, ["jpeg-http"], "write it like http://edge:8080"),
+        ({"host": "http://edge:port"}, ["jpeg-http"], "write it like http://edge:8080"),
+        ({"host": "http://edge/v2"}, ["jpeg-http"], "write it like http://edge:8080"),
+        ({"host": ""}, ["jpeg-http"], "write it like http://edge:8080"),
+    ],
+)
+def test_refusals_say_what_to_choose(changes: dict[str, str], routes: list[str], says: str) -> None:
+    """A choice that cannot be run is refused before anything starts."""
+    with pytest.raises(BadSetting, match=says):
+        settings.parse(form(**changes), routes)
+
+
+@pytest.mark.parametrize(
+    ("host", "address"),
+    [("http://edge:8080", "edge:8080"), ("http://edge:8080/", "edge:8080"), ("http://edge", "edge:80")],
+)
+def test_host_becomes_an_address(host: str, address: str) -> None:
+    """HTTP and gRPC clients connect to one host:port, taken from the URL."""
+    assert settings.parse(form(host=host), ["jpeg-http"]).address(ROUTES["jpeg-http"]) == address
+
+
+def test_direct_goes_to_each_server() -> None:
+    """Without the edge every route has its own server's address."""
+    chosen = settings.parse(form(target="direct"), [name for name in ROUTES if name != "typed-http"])
+    assert chosen.address(ROUTES["trt-grpc"]) == "triton:8001"
+    assert chosen.address(ROUTES["jpeg-http"]) == "jpeg-http:8000"

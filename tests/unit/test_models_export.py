@@ -1,0 +1,119 @@
+"""From a spec to TorchScript and ONNX, with a small torchvision model that another spec could name as it is."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+
+from models.export import models, sample_tensors, triton, write_labels
+from models.parity import Disagreement
+from models.sources import Loaded, labels, load
+from models.spec import Source, Spec, SpecError, Weights
+
+SPEC = replace(
+    Spec.load("densenet161"),
+    name="small",
+    embedding_dim=512,
+    source=Source("torchvision", "resnet18", head="fc"),
+    weights=Weights(url="https://127.0.0.1:9/resnet18.pth", sha256="0" * 8),
+)
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> Loaded:
+    return load(SPEC, tmp_path_factory.mktemp("scratch"))
+
+
+@pytest.fixture(scope="module")
+def tensors(tmp_path_factory: pytest.TempPathFactory) -> dict[str, npt.NDArray[np.float32]]:
+    everything = sample_tensors(SPEC, tmp_path_factory.mktemp("artefacts") / "tensors")
+    return dict(list(everything.items())[:3])
+
+
+def test_without_a_hub_the_weights_are_random_and_say_so(loaded: Loaded, tmp_path: Path) -> None:
+    """The same seed gives the same weights, so two machines build the same model."""
+    assert loaded.weights == "random"
+    assert "https://127.0.0.1:9/resnet18.pth could not be fetched" in loaded.source
+    again = load(SPEC, tmp_path).module.state_dict()
+    assert all(torch.equal(value, again[name]) for name, value in loaded.module.state_dict().items())
+
+
+def test_logits_are_the_last_layer_of_the_embedding(loaded: Loaded) -> None:
+    """What the model answered before it was cut in two, it answers after."""
+    with torch.inference_mode():
+        embedding, logits = loaded.module(torch.zeros(2, 3, 224, 224))
+        assert embedding.shape == (2, 512)
+        assert torch.equal(loaded.module.get_submodule("head")(embedding), logits)
+
+
+def test_torchscript_and_onnx_agree_with_pytorch(
+    loaded: Loaded, tensors: dict[str, npt.NDArray[np.float32]], tmp_path: Path
+) -> None:
+    """And the Triton repository around the ONNX file is complete."""
+    with torch.inference_mode():
+        parity = models(SPEC, loaded, tensors, tmp_path)
+    assert parity.photos == 3
+    assert parity.min_cosine > 0.99999
+    write_labels(SPEC, tmp_path)
+    triton(SPEC, loaded, tmp_path)
+    files = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
+    repository = {
+        f"repository/{model}/{file}"
+        for model in ("small", "small_trt")
+        for file in ("config.pbtxt", "labels.txt", "1/model.onnx")
+    }
+    assert files == {"model.pt", "labels.txt"} | repository
+    assert (tmp_path / "repository/small/1/model.onnx").samefile(tmp_path / "repository/small_trt/1/model.onnx")
+
+
+def test_an_export_of_other_weights_is_refused(
+    loaded: Loaded, tensors: dict[str, npt.NDArray[np.float32]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The check is on values: the wrong model of the right shape does not pass."""
+    torch.manual_seed(1)
+    from torchvision.models import resnet18
+
+    from models import export
+    from models.sources import TwoOutputs
+
+    other = Loaded(TwoOutputs(resnet18(weights=None), "fc").eval(), "random", "")
+    write = export.write_onnx
+    monkeypatch.setattr(export, "write_onnx", lambda spec, _, example, path: write(spec, other, example, path))
+    with torch.inference_mode(), pytest.raises(Disagreement, match="ONNX disagrees with PyTorch on 3 of 3 photos"):
+        models(SPEC, loaded, tensors, tmp_path)
+
+
+def test_a_spec_that_states_another_width_is_refused(
+    loaded: Loaded, tensors: dict[str, npt.NDArray[np.float32]], tmp_path: Path
+) -> None:
+    with torch.inference_mode(), pytest.raises(SpecError, match="the spec says"):
+        models(replace(SPEC, embedding_dim=513), loaded, tensors, tmp_path)
+
+
+def test_sample_tensors_are_what_a_client_sends(tensors: dict[str, npt.NDArray[np.float32]]) -> None:
+    for tensor in tensors.values():
+        assert (str(tensor.dtype), tensor.shape, tensor.nbytes) == ("float32", (3, 224, 224), 602_112)
+
+
+def test_labels_are_known_by_name(tmp_path: Path) -> None:
+    names = labels("imagenet")
+    assert (len(names), names[360]) == (1000, "otter")
+    with pytest.raises(SpecError, match="known: imagenet"):
+        labels("pets")
+    with pytest.raises(SpecError, match="1000 labels, but classes = 7"):
+        write_labels(replace(SPEC, classes=7), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        (replace(SPEC, source=Source("tensorflow", "x", head="fc")), "source.kind must be one of"),
+        (replace(SPEC, weights=Weights(file="no_such_package/file.pth")), "package no_such_package is not installed"),
+    ],
+)
+def test_what_cannot_be_loaded_is_said(tmp_path: Path, spec: Spec, message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        load(spec, tmp_path)

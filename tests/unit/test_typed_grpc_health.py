@@ -1,0 +1,157 @@
+"""Health of the typed gateway: the truth about its backends, at no cost under load."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import grpc
+import pytest
+from fiveway.vision.v1 import vision_pb2 as pb
+from grpc_health.v1 import health_pb2
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+
+from gateways.core.health import PHOTO
+from gateways.typed_grpc import backends, health, images
+from gateways.typed_grpc.server import running
+from gateways.typed_grpc.service import SERVICE
+from tests.unit.backend_servers import Behaviour, manifest, torchserve, triton
+from tests.unit.typed_gateway import GOOD, NOT_SERVING, SERVING, Gateway, failure, started
+
+
+@pytest.fixture
+async def gateway() -> AsyncIterator[Gateway]:
+    async with started() as gateway:
+        yield gateway
+
+
+@pytest.mark.parametrize("name", ["", SERVICE, "torchserve", "triton"])
+async def test_names(gateway: Gateway, name: str) -> None:
+    """The server, the service and each backend have a health of their own."""
+    assert await gateway.status(name) == SERVING
+
+
+async def test_unknown_name(gateway: Gateway) -> None:
+    """NOT_FOUND, as the health protocol has it."""
+    error = await failure(gateway.health.Check(health_pb2.HealthCheckRequest(service="nothing")))
+    assert error.code() is grpc.StatusCode.NOT_FOUND
+
+
+async def test_a_failing_default_backend_turns_the_server_unhealthy_and_back(gateway: Gateway) -> None:
+    """One failed call of a client is enough to ask again at once; Triton's health is its own."""
+    gateway.torchserve.status = 507
+    await failure(gateway.stub.Predict(pb.PredictRequest(images=[GOOD])))
+    for name in ("", SERVICE, "torchserve"):
+        await gateway.becomes(NOT_SERVING, name)
+    assert await gateway.status("triton") == SERVING
+    gateway.torchserve.status = 200
+    for name in ("", SERVICE, "torchserve"):
+        await gateway.becomes(SERVING, name)
+
+
+async def test_a_failing_triton_leaves_the_server_healthy(gateway: Gateway) -> None:
+    """It is not the default backend."""
+    gateway.triton.code = grpc.StatusCode.INTERNAL
+    await failure(gateway.stub.Predict(pb.PredictRequest(images=[GOOD]), metadata=(("x-backend", "triton"),)))
+    await gateway.becomes(NOT_SERVING, "triton")
+    assert await gateway.status() == SERVING
+
+
+async def test_a_wrong_request_says_nothing_about_health(gateway: Gateway) -> None:
+    """A client's bad photos cause no probes."""
+    for _ in range(5):
+        await failure(gateway.stub.Predict(pb.PredictRequest(images=[b"hello"])))
+    await asyncio.sleep(0.1)
+    assert gateway.torchserve.calls == 0
+    assert await gateway.status() == SERVING
+
+
+async def test_no_probe_under_load(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While clients' calls succeed TorchServe sees theirs only."""
+    monkeypatch.setattr(backends, "PROBE_EVERY_S", 0.1)
+    await failure_free(gateway, 1)  # from here on the short pause counts
+    gateway.torchserve.status = 507
+    await failure(gateway.stub.Predict(pb.PredictRequest(images=[GOOD])))
+    gateway.torchserve.status = 200
+    await gateway.becomes(SERVING)
+    before = gateway.torchserve.calls
+    await failure_free(gateway, 50)
+    assert gateway.torchserve.calls - before == 50
+
+
+async def failure_free(gateway: Gateway, count: int) -> None:
+    for _ in range(count):
+        await gateway.stub.Predict(pb.PredictRequest(images=[GOOD]))
+        await asyncio.sleep(0.01)
+
+
+async def test_nothing_is_serving_before_a_model_has_answered() -> None:
+    """An open port is not health; the answer of a model is."""
+    slow = Behaviour()
+    slow.gate.clear()
+    async with (
+        torchserve(slow) as url,
+        triton(Behaviour()) as address,
+        running(manifest(), url, address, "127.0.0.1:0") as port,
+    ):
+        with pytest.raises(health.NotServing):
+            await asyncio.to_thread(health.probe, port)
+        slow.gate.set()
+        async with asyncio.timeout(10):
+            while True:
+                try:
+                    await asyncio.to_thread(health.probe, port)
+                except health.NotServing:
+                    await asyncio.sleep(0.02)
+                else:
+                    break
+
+
+async def test_the_check_ends_only_a_gateway_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A dead backend is not healed by restarting the gateway."""
+    ended: list[bool] = []
+    monkeypatch.setattr(health, "end_server", lambda: ended.append(True))
+    down = Behaviour(status=507)
+    async with (
+        torchserve(down) as url,
+        triton(Behaviour()) as address,
+        running(manifest(), url, address, "127.0.0.1:0") as port,
+    ):
+        await asyncio.to_thread(health.heal, port)
+        assert not ended
+    await asyncio.to_thread(health.heal, port)
+    assert ended
+
+
+async def test_stopping_takes_seconds_and_finishes_what_is_at_work() -> None:
+    """The call at work is answered, new ones are refused, and the gateway is gone."""
+    behaviour = Behaviour()
+    async with torchserve(behaviour) as url, triton(Behaviour()) as address:
+        server = running(manifest(), url, address, "127.0.0.1:0")
+        port = await server.__aenter__()
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+            call: Any = channel.unary_unary(f"/{SERVICE}/Predict")
+            behaviour.gate.clear()
+            before = behaviour.at_work
+            at_work = asyncio.ensure_future(call(pb.PredictRequest(images=[GOOD]).SerializeToString()))
+            while behaviour.at_work == before:
+                await asyncio.sleep(0.01)
+            async with asyncio.timeout(3):
+                stopping = asyncio.ensure_future(server.__aexit__(None, None, None))
+                await asyncio.sleep(0.1)
+                behaviour.gate.set()
+                assert pb.PredictResponse.FromString(await at_work).predictions
+                await stopping
+
+
+async def test_reflection_lists_the_services(gateway: Gateway) -> None:
+    """grpcurl needs no proto file."""
+    stub = reflection_pb2_grpc.ServerReflectionStub(gateway.channel)
+    call = stub.ServerReflectionInfo(iter([reflection_pb2.ServerReflectionRequest(list_services="")]))
+    answer = await call.read()
+    names = {service.name for service in answer.list_services_response.service}
+    assert {SERVICE, "grpc.health.v1.Health"} <= names
+
+
+def test_photo_of_the_probe_is_a_jpeg() -> None:
+    """What the gateway asks its backends with passes its own check."""
+    images.check([PHOTO])
