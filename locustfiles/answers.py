@@ -7,7 +7,6 @@ import json
 import math
 import re
 from collections.abc import Callable, Sequence
-from typing import TypeVar
 
 from fiveway.vision.v1.vision_pb2 import PredictResponse
 from google.protobuf.message import DecodeError, Message
@@ -17,7 +16,6 @@ from tritonclient.grpc.service_pb2 import ModelInferResponse
 from locustfiles.clients import Answer
 
 FP32_BYTES = 4
-M = TypeVar("M", bound=Message)
 
 # An array that begins with a number: in every JSON answer of ours that is one embedding. Parsing 32 x 1,280 numbers
 # would hold up the other users of the process for milliseconds; this looks at the brackets only.
@@ -67,7 +65,7 @@ def kserve_grpc(answer: Answer, images: int) -> None:
     _expect_tensor(message.outputs[0].shape, len(message.raw_output_contents[0]), images)
 
 
-def _parsed(kind: type[M], body: bytes) -> M:
+def _parsed[M: Message](kind: type[M], body: bytes) -> M:
     try:
         return kind.FromString(body)
     except DecodeError as error:

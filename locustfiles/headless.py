@@ -1,6 +1,6 @@
 """A load test without the page, in one command and bounded in time: all routes at once, unless some are named.
 
-    docker compose run --rm --no-deps locust-master python -m locustfiles.headless --seconds 60 > result.json
+    docker compose run --rm --no-deps locust-worker python -m locustfiles.headless --seconds 60 > result.json
 
 Prints Locust's own log and tables to stderr and one JSON object to stdout. Exit status: 0 when every route answered and
 nothing failed, else 1.
@@ -8,7 +8,6 @@ nothing failed, else 1.
 
 import argparse
 import contextlib
-import csv
 import json
 import os
 import signal
@@ -16,7 +15,6 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
 from locustfiles import settings
 from locustfiles.routes import ROUTES
@@ -46,17 +44,21 @@ def main() -> int:
         parser.error(f"{users} users for {len(names)} routes: each route needs one")
 
     with tempfile.TemporaryDirectory() as folder:
-        csv_prefix = Path(folder, "run")
+        result_file = Path(folder, "result.json")
         command = [sys.executable, "-m", "locust", "--locustfile", LOCUSTFILE, "--headless", "--only-summary"]
         command += ["--host", options.host, "--run-time", f"{options.seconds}s", "--processes", options.processes]
-        command += ["--users", users, "--spawn-rate", users, "--csv", csv_prefix]
+        command += ["--users", users, "--spawn-rate", users, "--result", result_file]
         command += ["--batch", options.batch, "--photo", options.photo, "--target", options.target, *names]
         status = run([str(part) for part in command], options.seconds + MARGIN_S)
-        result = read_result(csv_prefix, names)
+        if not result_file.exists():
+            sys.exit(f"fiveway: Locust ended with status {status} and no result: see its log above")
+        result = json.loads(result_file.read_text())
     json.dump(result | {"seconds": options.seconds, "users": users, "batch": options.batch}, sys.stdout, indent=2)
     print()
     problems = [f"{name}: no request was answered" for name in names if not result["routes"][name]["requests"]]
     problems += [f"{error['route']}: {error['count']} x {error['error']}" for error in result["errors"]]
+    if result["late_workers"]:
+        problems.append(f"the last numbers of {result['late_workers']} processes are missing: this machine is too busy")
     total = sum(route["requests"] for route in result["routes"].values())
     if total < options.at_least:
         problems.append(f"{total} requests, at least {options.at_least} wanted")
@@ -78,33 +80,6 @@ def run(command: list[str], limit_s: float) -> int:
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-
-
-def read_result(prefix: Path, names: list[str]) -> dict[str, Any]:
-    """Locust's CSV files -> {"routes": {name: numbers}, "errors": [...]}; a route without requests has zeros."""
-    rows = {row["Name"]: row for row in _rows(Path(f"{prefix}_stats.csv"))}
-    routes = {}
-    for name in names:
-        row = rows.get(name)
-        routes[name] = {
-            "requests": int(row["Request Count"]) if row else 0,
-            "failures": int(row["Failure Count"]) if row else 0,
-            "requests_per_s": round(float(row["Requests/s"]), 2) if row else 0.0,
-            "p50_ms": float(row["50%"]) if row else 0.0,
-            "p95_ms": float(row["95%"]) if row else 0.0,
-            "max_ms": round(float(row["Max Response Time"]), 2) if row else 0.0,
-            "answer_bytes": round(float(row["Average Content Size"])) if row else 0,
-        }
-    errors = [
-        {"route": row["Name"], "error": row["Error"], "count": int(row["Occurrences"])}
-        for row in _rows(Path(f"{prefix}_failures.csv"))
-    ]
-    return {"routes": routes, "errors": errors}
-
-
-def _rows(path: Path) -> list[dict[str, str]]:
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
 
 
 if __name__ == "__main__":

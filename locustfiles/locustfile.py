@@ -2,10 +2,12 @@
 
 import os
 import sys
+from functools import partial
+from pathlib import Path
 
 import locust  # patches the standard library: first
 
-from locustfiles import overlap, settings
+from locustfiles import overlap, result, settings
 from locustfiles.page import refuse_bad_runs
 from locustfiles.routes import ROUTES
 from locustfiles.user import user_class
@@ -14,11 +16,17 @@ globals().update({name: user_class(route) for name, route in ROUTES.items()})
 
 # A worker of a restarted master finds out by missing heartbeats. Locust waits for 60 s, then ends the worker.
 locust.runners.MASTER_HEARTBEAT_TIMEOUT = 15
+# A worker that says nothing for 3 s is lost, says Locust. On two busy cores it may just be preparing 32 tensors.
+locust.runners.HEARTBEAT_LIVENESS = 10
+
+LAST_MESSAGES_MS = 2000
 
 
 @locust.events.init_command_line_parser.add_listener
 def declare_settings(parser: locust.argument_parser.LocustArgumentParser) -> None:
     settings.add_arguments(parser)
+    # Text: Locust sends all options to the workers, and only what msgpack knows.
+    parser.add_argument("--result", help="Headless: write the result there as JSON.", include_in_web_ui=False)
 
 
 @locust.events.init.add_listener
@@ -28,18 +36,29 @@ def start(environment: locust.env.Environment, **_: object) -> None:
         overlap.check()
     if isinstance(environment.runner, locust.runners.WorkerRunner):
         # The master has checked the choices, and they come with each run.
-        locust.events.quit.add_listener(leave_at_once)  # type: ignore[no-untyped-call]
+        locust.events.quit.add_listener(partial(leave_at_once, environment.runner))  # type: ignore[no-untyped-call]
     elif environment.web_ui:
         refuse_bad_runs(environment, environment.web_ui)
     else:
+        routes = list(environment.user_classes_by_name)
+        options = environment.parsed_options
+        assert options
         try:
-            settings.parse(vars(environment.parsed_options), environment.user_classes_by_name)
+            settings.parse(vars(options), routes)
         except settings.BadSetting as bad:
             sys.exit(f"fiveway: {bad}")
+        if options.result:
+            # At `quit` and not before: the workers' last numbers arrive after `quitting`.
+            write = partial(result.write, Path(options.result), environment, routes)
+            locust.events.quit.add_listener(lambda **_: write())  # type: ignore[no-untyped-call]
 
 
-def leave_at_once(exit_code: int, **_: object) -> None:
+def leave_at_once(worker: locust.runners.WorkerRunner, exit_code: int, **_: object) -> None:
     """End a worker here: closing gRPC channels while the interpreter goes down can hang."""
+    # ZeroMQ sends in the background: what is not sent yet, the last numbers among it, would be lost.
+    messages = worker.client.socket.context
+    worker.client.close(linger=LAST_MESSAGES_MS)  # type: ignore[no-untyped-call]
+    messages.term()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(exit_code)

@@ -20,7 +20,7 @@ PHOTOS = Path(__file__).parents[1] / "models" / "photos"
 ALL = "all"
 """The choice of photos of every size."""
 
-# A batch of 32 tensors is 19.3 MB: so many bytes of different requests are kept ready for one route, then they repeat.
+# A batch of 32 tensors is 19.3 MB: so many bytes of different requests are kept ready for one route at most.
 READY_BYTES = 64 * 1024 * 1024
 
 
@@ -54,8 +54,9 @@ def _size(name: str) -> str:
 
 @lru_cache(maxsize=16)  # an entry for each route; what an earlier run chose makes room
 def payloads(encode: Encoder, served: str, tensors: Path, size: str, batch: int) -> tuple[Payload, ...]:
-    """The requests of `batch` images that a user sends in turn; each begins one photo further.
+    """The requests of `batch` images that a user sends in turn; each goes on where the one before it ended.
 
+    There are as many as it takes to send every photo equally often, within READY_BYTES.
     Raises OSError when an input is missing: the photos come with the image, the tensors from the model builder.
     """
     names = photos(size)
@@ -64,8 +65,9 @@ def payloads(encode: Encoder, served: str, tensors: Path, size: str, batch: int)
         return encode(Images(tuple(names[(start + i) % len(names)] for i in range(batch)), tensors, served))
 
     first = beginning_at(0)
-    count = min(len(names), max(1, READY_BYTES // len(first.body)))
-    return (first, *map(beginning_at, range(1, count)))
+    evenly = len(names) // math.gcd(len(names), batch)
+    count = min(evenly, max(1, READY_BYTES // len(first.body)))
+    return (first, *(beginning_at(batch * i) for i in range(1, count)))
 
 
 def base64_json(images: Images) -> Payload:

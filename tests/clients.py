@@ -61,15 +61,22 @@ class Reply:
         return json.loads(self.body)
 
 
-def request(method: str, path: str, body: bytes = b"", *, port: int = EDGE_PORT, **headers: str) -> Reply:
+def request(method: str, path: str, body: bytes = b"", **headers: str) -> Reply:
     """One HTTP/1.1 request on a connection of its own; header names are written with _ for -."""
-    connection = http.client.HTTPConnection(HOST, port, timeout=TIMEOUT_S)
+    connection = http.client.HTTPConnection(HOST, EDGE_PORT, timeout=TIMEOUT_S)
     try:
         connection.request(method, path, body, {name.replace("_", "-"): value for name, value in headers.items()})
         response = connection.getresponse()
         return Reply(response.status, response.read(), {name.lower(): value for name, value in response.getheaders()})
     finally:
         connection.close()
+
+
+def error_text(body: bytes | str) -> str:
+    """The message in an error body: `error.message` of ours, `error` of Triton's form, `message` of TorchServe's."""
+    found = json.loads(body)
+    error = found.get("error", found)
+    return str(error) if isinstance(error, str) else str(error["message"])
 
 
 def post_json(path: str, message: object, **headers: str) -> Reply:
@@ -87,7 +94,8 @@ def b64(jpeg: bytes) -> str:
 def form(jpegs: Sequence[bytes], name: str = "images") -> tuple[bytes, str]:
     """A multipart form with one file part per photo, and its content type."""
     edge = "fiveway-boundary"
-    head = f'--{edge}\r\nContent-Disposition: form-data; name="{name}"; filename="photo.jpg"\r\nContent-Type: image/jpeg\r\n\r\n'
+    about = f'Content-Disposition: form-data; name="{name}"; filename="photo.jpg"\r\nContent-Type: image/jpeg'
+    head = f"--{edge}\r\n{about}\r\n\r\n"
     parts = b"".join(head.encode() + jpeg + b"\r\n" for jpeg in jpegs)
     return parts + f"--{edge}--\r\n".encode(), f"multipart/form-data; boundary={edge}"
 
@@ -124,13 +132,11 @@ def jpeg_base64(jpegs: Sequence[bytes]) -> list[Answer]:
 
 def jpeg_raw(jpegs: Sequence[bytes]) -> list[Answer]:
     """One photo per request."""
-    return [
-        answer
-        for jpeg in jpegs
-        for answer in _jpeg_http(
-            lambda verb, jpeg=jpeg: request("POST", f"/{verb}", jpeg, content_type="image/jpeg").json(), [jpeg]
-        )
-    ]
+
+    def one(jpeg: bytes) -> list[Answer]:
+        return _jpeg_http(lambda verb: request("POST", f"/{verb}", jpeg, content_type="image/jpeg").json(), [jpeg])
+
+    return [answer for jpeg in jpegs for answer in one(jpeg)]
 
 
 def jpeg_multipart(jpegs: Sequence[bytes]) -> list[Answer]:

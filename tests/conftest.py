@@ -40,12 +40,13 @@ def photos() -> dict[str, bytes]:
 def stack() -> None:
     """Waits until every service is healthy; one line says what is not."""
     try:
-        wait_until(_all_healthy, "the stack is not up and healthy (start it with ./scripts/up)", seconds=90, every=2)
+        wait_until(all_healthy, "the stack is not up and healthy (start it with ./scripts/up)", seconds=90, every=2)
     except AssertionError as error:
         pytest.exit(str(error), returncode=1)
 
 
-def _all_healthy() -> bool:
+def all_healthy() -> bool:
+    """True when every service runs and is healthy; raises RuntimeError with what is not."""
     states = [(service_of(found), health(found)) for found in containers()]
     wrong = sorted({f"{name} is {state}" for name, state in states if name in STACK and state != "healthy"})
     missing = STACK - {name for name, _ in states}

@@ -21,12 +21,17 @@ def docker(*arguments: str, timeout: float = 120, check: bool = True) -> str:
 
 
 def containers(service: str = "") -> list[dict[str, Any]]:
-    """`docker inspect` of every running container of the stack (the builder, the test runner and one-off runs left out)."""
+    """Every running container of the stack, or of one service; one-off runs are left out."""
     filters = [f"label=com.docker.compose.project={PROJECT}", "label=com.docker.compose.oneoff=False"]
     if service:
         filters.append(f"label=com.docker.compose.service={service}")
     ids = docker("ps", "--quiet", *[word for one in filters for word in ("--filter", one)]).split()
-    found: list[dict[str, Any]] = json.loads(docker("inspect", *ids)) if ids else []
+    return inspect(*ids) if ids else []
+
+
+def inspect(*ids: str) -> list[dict[str, Any]]:
+    """What the engine knows of these containers, running or not."""
+    found: list[dict[str, Any]] = json.loads(docker("inspect", *ids))
     return found
 
 
@@ -48,7 +53,7 @@ def health(inspected: dict[str, Any]) -> str:
 
 
 def wait_until[T](ask: Callable[[], T | None], what: str, *, seconds: float, every: float = 0.5) -> T:
-    """The first truthy answer; fails with `what` when there is none in time. An exception is an answer that did not come."""
+    """The first truthy answer; fails with `what` when there is none in time. An exception counts as no answer yet."""
     end = time.monotonic() + seconds
     last: object = None
     while True:

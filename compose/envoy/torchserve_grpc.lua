@@ -1,7 +1,7 @@
 -- TorchServe's gRPC says OK to a request that its handler refused: the error is JSON in the answer's one field. Others it calls
 -- INTERNAL or UNKNOWN whatever they are. Here they get the status that their cause has in every other route.
 
-local OK, CANCELLED, UNKNOWN, INVALID_ARGUMENT, DEADLINE_EXCEEDED, NOT_FOUND = "0", "1", "2", "3", "4", "5"
+local OK, UNKNOWN, INVALID_ARGUMENT, DEADLINE_EXCEEDED, NOT_FOUND = "0", "2", "3", "4", "5"
 local RESOURCE_EXHAUSTED, UNIMPLEMENTED, INTERNAL, UNAVAILABLE = "8", "12", "13", "14"
 
 local BY_HTTP = {
@@ -34,23 +34,28 @@ local function encoded(message)
   return (string.gsub(message, "[^\32-\36\38-\126]", function(c) return string.format("%%%02X", string.byte(c)) end))
 end
 
--- A better status for one that TorchServe's Java code chose, by its text; nil where it is right.
+-- What TorchServe's Java code says in a message whose status is INTERNAL or UNKNOWN, and the status it should have.
+local BY_TEXT = {
+  { "BadRequestException", INVALID_ARGUMENT },
+  { "not found", NOT_FOUND },
+  { "NotFoundException", NOT_FOUND },
+  { "no worker", UNAVAILABLE },
+  { "orker died", UNAVAILABLE },
+}
+
 local function mended(status, message)
-  if status == CANCELLED then
-    return RESOURCE_EXHAUSTED, "the message is larger than TorchServe takes: send a smaller image"
-  end
   if status ~= INTERNAL and status ~= UNKNOWN then
     return nil
   end
-  if string.find(message, "not found", 1, true) then
-    return NOT_FOUND, message
-  end
-  for _, text in ipairs({ "orker died", "no worker", "No worker", "nsufficient", "scal" }) do
-    if string.find(message, text, 1, true) then
-      return UNAVAILABLE, message .. ": try again in a few seconds"
+  for _, rule in ipairs(BY_TEXT) do
+    if string.find(message, rule[1], 1, true) then
+      return rule[2], (string.gsub(message, "%%0A.*", "")) -- the lines after the first name Java classes
     end
   end
-  return status == UNKNOWN and INTERNAL or nil, message
+  if status == UNKNOWN and message == "" then -- bytes that its protobuf code cannot parse
+    return INVALID_ARGUMENT, "not a PredictionsRequest: generate the client from TorchServe's inference.proto"
+  end
+  return INTERNAL, message
 end
 
 local function mend(map)

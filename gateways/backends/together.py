@@ -2,12 +2,10 @@
 
 import asyncio
 from collections.abc import Coroutine, Iterable
-from typing import Any, TypeVar
-
-T = TypeVar("T")
+from typing import Any
 
 
-async def together(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+async def together[T](calls: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     """The results in order. The first failure cancels the rest and is raised itself, not inside an ExceptionGroup."""
     try:
         async with asyncio.TaskGroup() as group:

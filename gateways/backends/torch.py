@@ -1,7 +1,7 @@
 """The model in this process: TorchScript, with micro-batching off the event loop.
 
 Requests from many callers wait in one queue. Whenever the one worker thread is free it takes all that is waiting, up to
-32 images, as one batch. No delay is added: one caller alone gets batches of its own, a crowd fills the batches by itself.
+32 images, as one batch. No delay is added: a lone caller gets batches of its own, a crowd fills them by itself.
 
 The event loop owns the queue, so there are no locks: the worker thread only ever sees a finished batch.
 """

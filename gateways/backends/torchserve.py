@@ -96,12 +96,13 @@ class TorchServe:
         """TorchServe's refusal in words for our client. Only what the handler wrote about an image is passed on."""
         if status == 400:
             return ServeError(Status.INVALID, _message(body, f"images[{index}]"))
-        if status == 404:
-            return ServeError(
-                Status.NOT_FOUND, f"TorchServe has no model {self._model!r}: build it, then restart TorchServe"
-            )
         if status == 413:
             return ServeError(Status.TOO_LARGE, f"images[{index}] is too large for TorchServe: send a smaller JPEG")
+        if status == 404:  # not NOT_FOUND: our clients name no model, so they could not mend it
+            return ServeError(
+                Status.UNAVAILABLE,
+                f"TorchServe has not loaded {self._model!r}: try again in a few seconds, then see its log",
+            )
         log.warning("TorchServe: HTTP %d: %s", status, body[:500].decode(errors="replace"))
         # 503: its job queue is full, or no worker is up. 507: the worker died and is being replaced. 500: a worker's
         # fault, and TorchServe replaces a broken one. A later try may well be answered.

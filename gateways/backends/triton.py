@@ -103,9 +103,10 @@ class Triton:
     def _failed(self, error: grpc.aio.AioRpcError) -> ServeError:
         log.warning("Triton: %s: %s", error.code().name, error.details())
         match error.code():
-            case grpc.StatusCode.NOT_FOUND:
+            case grpc.StatusCode.NOT_FOUND:  # it starts or stops. Our clients name no model, so they could not mend it
                 return ServeError(
-                    Status.NOT_FOUND, f"Triton has no model {self._manifest.model!r}: build it, then restart Triton"
+                    Status.UNAVAILABLE,
+                    f"Triton has not loaded {self._manifest.model!r}: try again in a few seconds, then see its log",
                 )
             # INTERNAL is what a dead model process answers until Triton's health check heals it.
             case (

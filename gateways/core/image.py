@@ -59,6 +59,6 @@ def _upright(image: Image.Image) -> Image.Image:
     if "exif" not in image.info:
         return image
     try:
-        return ImageOps.exif_transpose(image)
+        return ImageOps.exif_transpose(image) or image
     except Exception:  # a damaged EXIF block is no reason to refuse good pixels
         return image

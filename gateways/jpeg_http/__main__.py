@@ -29,13 +29,10 @@ def main() -> None:
         access_log=False,
         log_config=None,
         server_header=False,
-        # Longer than any client in the stack keeps an idle connection: the server never closes one that is about to be used.
+        # Longer than any client of the stack keeps an idle connection: none is closed that is about to be used.
         timeout_keep_alive=75,
         timeout_graceful_shutdown=5,
     )
-    sys.stdout.flush()
-    # A hung model thread must not hold the process: Python would join it first.
-    os._exit(0)
 
 
 if __name__ == "__main__":

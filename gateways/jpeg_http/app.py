@@ -1,9 +1,9 @@
 """The HTTP application: paths, answers, errors and the OpenAPI page.
 
-    POST /embed/base64, /classify/base64    {"images": ["<base64 JPEG>", ...]}
-    POST /embed, /classify                  an image/jpeg body, or multipart/form-data with `images` parts
-    GET  /docs, /openapi.json               the page works offline: its script and style are served from here
-    GET  /health                            a real inference, or a proof that one was just answered
+POST /embed/base64, /classify/base64    {"images": ["<base64 JPEG>", ...]}
+POST /embed, /classify                  an image/jpeg body, or multipart/form-data with `images` parts
+GET  /docs, /openapi.json               the page works offline: its script and style are served from here
+GET  /health                            a real inference, or a proof that one was just answered
 """
 
 import asyncio

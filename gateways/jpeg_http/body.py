@@ -1,6 +1,6 @@
 """From a request's body to its JPEGs: the limit is enforced while reading, the type is what the client declared."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 import orjson
 import pybase64
@@ -22,7 +22,7 @@ class _InMemoryParser(MultiPartParser):
     ended = False
 
     def on_end(self) -> None:
-        """The closing boundary was seen: without it the last part was cut off, and the base class drops it in silence."""
+        """The closing boundary was seen. Without it the last part was cut off: the base class drops it in silence."""
         self.ended = True
 
 
@@ -69,7 +69,7 @@ def _expect(request: Request, *kinds: str) -> str:
     return kind
 
 
-async def _limited(request: Request) -> AsyncIterator[bytes]:
+async def _limited(request: Request) -> AsyncGenerator[bytes]:
     """The body's chunks, up to MAX_BODY: a declared length above it is refused unread, a chunked body while reading."""
     too_large = ServeError(Status.TOO_LARGE, f"the body is larger than {MAX_BODY // 1024**2} MiB: send fewer images")
     if int(request.headers.get("content-length", 0)) > MAX_BODY:

@@ -58,9 +58,7 @@ def _from_json(data: bytes) -> bytes:
         raise ServeError(Status.INVALID, f'the body is not JSON ({error}): send {{"image": "<base64>"}}') from None
     text = message.get("image") if isinstance(message, dict) else None
     if not isinstance(text, str):
-        raise ServeError(
-            Status.INVALID, 'the field "image" is missing or not a string: send {"image": "<base64>"}'
-        )
+        raise ServeError(Status.INVALID, 'the field "image" is missing or not a string: send {"image": "<base64>"}')
     try:
         return pybase64.b64decode(text, validate=True)
     except ValueError:

@@ -52,7 +52,7 @@ def _check(entry: Json) -> int:
             progress=partial(_successes, path),
             heal=partial(_heal, model, path),
         )
-    print(f"{model}.{version}: {state} {reason}")
+    print(f"{model}.{version}: {state} {reason.partition(chr(10))[0]}")  # without the traceback that follows
     if reason == "unloaded":  # nobody else unloads: a check was cut off between unload and load
         _load(model)
     return 1

@@ -19,7 +19,8 @@ DEFAULT = "torchserve"
 # A failing backend is asked again soon; an idle healthy one rarely, because each question is a real inference.
 PROBE_EVERY_S = 10.0
 RETRY_EVERY_S = 1.0
-PROBE_TIMEOUT_S = 10.0
+# Long, because a probe may wait behind a client's batch of 32: busy is not dead.
+PROBE_TIMEOUT_S = 20.0
 
 
 class Predictor(Protocol):
@@ -53,7 +54,7 @@ class Backend:
         try:
             predictions = await self.predictor.predict(jpegs, stages=stages, timeout=timeout, top_k=top_k)
         except ServeError as error:
-            if error.status in (Status.UNAVAILABLE, Status.NOT_FOUND):
+            if error.status is Status.UNAVAILABLE:
                 self.suspect.set()
             raise
         except Exception:

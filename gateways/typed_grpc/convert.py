@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import grpc
 from fiveway.vision.v1 import vision_pb2 as pb
@@ -53,8 +54,9 @@ def response(predictions: Sequence[Prediction], asked: Request, manifest: Manife
 
 
 def _prediction(prediction: Prediction, asked: Request) -> pb.Prediction:
+    values = cast("list[float]", prediction.embedding.tolist())  # numpy cannot say that it has one dimension
     return pb.Prediction(
-        embedding=pb.Embedding(values=prediction.embedding.tolist()) if asked.embedding else None,
+        embedding=pb.Embedding(values=values) if asked.embedding else None,
         classes=[pb.ClassScore(index=c.index, label=c.label, score=c.score) for c in prediction.classes]
         if asked.classes
         else (),

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Mapping
 from concurrent.futures import Executor
-from typing import NoReturn, TypeVar
+from typing import NoReturn
 
 import grpc
 from fiveway.vision.v1 import vision_pb2 as pb
@@ -25,7 +25,6 @@ MAX_AT_WORK = 128
 # Messages of one stream at work: enough to fill a backend's batch, and a bound on memory.
 PIPELINE = 8
 
-M = TypeVar("M", pb.PredictRequest, pb.PredictStreamRequest)
 Context = grpc.aio.ServicerContext[bytes, object]
 
 
@@ -60,11 +59,7 @@ class VisionService:
             answer = await self._answer(_parse(pb.PredictRequest, body), backend, stages, context.time_remaining())
         except Exception as error:
             await _abort(context, error, stages)
-        timing = (("server-timing", stages.header()),)
-        if _metadata(context, "x-envoy-original-path"):
-            # Envoy transcodes this call to HTTP JSON, and only initial metadata become headers.
-            await context.send_initial_metadata(timing)
-        context.set_trailing_metadata(timing)
+        context.set_trailing_metadata((("server-timing", stages.header()),))
         return answer
 
     async def predict_stream(self, bodies: AsyncIterator[bytes], context: Context) -> None:
@@ -134,7 +129,7 @@ class UnknownMethods(grpc.GenericRpcHandler):
         return grpc.stream_stream_rpc_method_handler(refuse)
 
 
-def _parse(message: type[M], body: bytes) -> M:
+def _parse[M: (pb.PredictRequest, pb.PredictStreamRequest)](message: type[M], body: bytes) -> M:
     try:
         return message.FromString(body)
     except DecodeError:

@@ -43,7 +43,7 @@ class HttpClient:
         if response.should_close():
             self.close()
         if response.status_code != 200:
-            raise CallError(f"HTTP {response.status_code}: {body[:200].decode(errors='replace')}")
+            raise CallError(f"HTTP {response.status_code}: {body[:200].decode(errors='replace').strip()}")
         return Answer(body, response.info())
 
     def _exchange(self, head: bytes, body: bytes) -> tuple[HTTPSocketResponse, bytes]:

@@ -4,14 +4,14 @@ A request is written down as bytes, not with a native client: clients refuse to 
 """
 
 import json
+import math
 import struct
 import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 
 import grpc
-import numpy as np
 from fiveway.vision.v1 import vision_pb2 as typed
 from torchserve import inference_pb2 as torchserve
 from tritonclient.grpc import service_pb2 as kserve
@@ -20,8 +20,13 @@ from tests.clients import EDGE, MODEL, TIMEOUT_S, b64, channel, form
 from tests.conftest import PHOTOS
 
 PHOTO = (PHOTOS / "otter_224x224.jpg").read_bytes()
+B64_PHOTO = b64(PHOTO)
 MIB = 1024 * 1024
-JSON = {"content-type": "application/json"}
+TORCHSERVE = "/org.pytorch.serve.grpc.inference.InferenceAPIsService"
+TYPED = "/fiveway.vision.v1.VisionService"
+JSON_TYPE = "application/json"
+JSON = {"content-type": JSON_TYPE}
+JPEG = {"content-type": "image/jpeg"}
 OCTETS = {"content-type": "application/octet-stream"}
 TEXT = {"content-type": "text/plain"}
 
@@ -71,8 +76,8 @@ Request = Http | Grpc
 
 
 @cache
-def tensor(*shape: int, dtype: str = "float32") -> bytes:
-    return np.zeros(shape, dtype=dtype).tobytes()
+def tensor(*shape: int) -> bytes:
+    return bytes(4 * math.prod(shape))
 
 
 def jpeg_json(images: object) -> Http:
@@ -80,7 +85,12 @@ def jpeg_json(images: object) -> Http:
 
 
 def jpeg_raw(body: bytes) -> Http:
-    return Http("/embed", body, {"content-type": "image/jpeg"})
+    return Http("/embed", body, JPEG)
+
+
+def jpeg_form(*jpegs: bytes, name: str = "images") -> Http:
+    body, kind = form(jpegs, name)
+    return Http("/embed", body, {"content-type": kind})
 
 
 def infer_path(model: str) -> str:
@@ -109,6 +119,14 @@ def infer(body: bytes, model: str = MODEL, method: str = "ModelInfer") -> Grpc:
     return Grpc(f"/inference.GRPCInferenceService/{method}", body, metadata)
 
 
+def good_http(model: str) -> Http:
+    return kserve_http(model, (1, *IMAGE), tensor(1, *IMAGE))
+
+
+def good_grpc(model: str) -> Grpc:
+    return kserve_grpc(model, (1, *IMAGE), tensor(1, *IMAGE))
+
+
 def no_inputs(model: str) -> Grpc:
     return infer(kserve.ModelInferRequest(model_name=model).SerializeToString(), model)
 
@@ -117,18 +135,25 @@ def torchserve_raw(body: bytes, model: str = MODEL, kind: str = "image/jpeg", *,
     return Http(f"/predictions/{model}", body, {"content-type": kind}, chunked)
 
 
-def torchserve_json(message: object) -> Http:
-    return torchserve_raw(json.dumps(message).encode(), kind="application/json")
+def torchserve_json(image: object) -> Http:
+    return torchserve_raw(json.dumps({"image": image}).encode(), kind=JSON_TYPE)
+
+
+def torchserve_bytes(message: bytes) -> Grpc:
+    return Grpc(f"{TORCHSERVE}/Predictions", message)
 
 
 def torchserve_grpc(jpeg: bytes, model: str = MODEL, key: str = "data") -> Grpc:
     message = torchserve.PredictionsRequest(model_name=model, input={key: jpeg})
-    return Grpc("/org.pytorch.serve.grpc.inference.InferenceAPIsService/Predictions", message.SerializeToString())
+    return torchserve_bytes(message.SerializeToString())
 
 
 def typed_grpc(*images: bytes) -> Grpc:
-    message = typed.PredictRequest(images=images)
-    return Grpc("/fiveway.vision.v1.VisionService/Predict", message.SerializeToString())
+    return typed_bytes(typed.PredictRequest(images=images).SerializeToString())
+
+
+def typed_bytes(message: bytes) -> Grpc:
+    return Grpc(f"{TYPED}/Predict", message)
 
 
 def typed_http(images: object) -> Http:
@@ -143,12 +168,17 @@ def huge_header() -> bytes:
 
 NOT_JSON = b'{"images": ['
 NOT_PROTO = b"\xff" * 64
-TOO_LARGE = "the body is larger than 32 MiB: send fewer or smaller images"
+NOT_BASE64 = "*** no ***"
+TOO_LARGE = "32 MiB per request at most, send fewer or smaller images"
+NOT_JSON_FOR_TRITON = "failed to parse the request JSON buffer"
+NOT_32 = "33 images: send 1 to 32 in one request"
+NONE = "0 images: send 1 to 32 in one request"
 NOT_SERVED = "not served at this port"
 NOT_IMAGE = b"This is a text and not a photo. " * 8
 TRUNCATED = PHOTO[: len(PHOTO) // 2]
 HUGE = huge_header()
 TRT = f"{MODEL}_trt"
+TRITON_MODELS = (("onnx", MODEL), ("trt", TRT))
 IMAGE = (3, 224, 224)
 
 
@@ -189,36 +219,39 @@ def of_jpegs(says: str, jpeg: bytes, status: int = 400, code: str = "INVALID_ARG
     return (
         http(status, says, "jpeg-http", lambda: jpeg_json([b64(jpeg)])),
         http(status, says, "jpeg-http", lambda: jpeg_raw(jpeg)),
-        http(status, says, "jpeg-http", lambda: Http("/embed", *_form(jpeg))),
+        http(status, says, "jpeg-http", lambda: jpeg_form(jpeg)),
         http(status, says, "torchserve-http", lambda: torchserve_raw(jpeg)),
-        http(status, says, "torchserve-http", lambda: torchserve_json({"image": b64(jpeg)})),
+        http(status, says, "torchserve-http", lambda: torchserve_json(b64(jpeg))),
         rpc(code, says, "torchserve-grpc", lambda: torchserve_grpc(jpeg)),
         rpc(code, says, "typed-grpc", lambda: typed_grpc(jpeg)),
         http(status, says, "typed-http", lambda: typed_http([b64(jpeg)])),
     )
 
 
-def _form(*jpegs: bytes, name: str = "images") -> tuple[bytes, Mapping[str, str]]:
-    body, kind = form(jpegs, name)
-    return body, {"content-type": kind}
+def triton_http(status: int, says: str, build: Callable[[str], Http]) -> tuple[Refusal, ...]:
+    """The same on onnx-http and trt-http; `build` gets the name of the model that the route asks for."""
+    return tuple(http(status, says, f"{name}-http", partial(build, model)) for name, model in TRITON_MODELS)
 
 
-def of_tensors(says: str, shape: tuple[int, ...], dtype: str = "float32", datatype: str = "FP32") -> tuple[Refusal, ...]:
-    """The same bad tensor on the four tensor routes."""
+def triton_grpc(code: str, says: str, build: Callable[[str], Grpc]) -> tuple[Refusal, ...]:
+    """The same on onnx-grpc and trt-grpc."""
+    return tuple(rpc(code, says, f"{name}-grpc", partial(build, model)) for name, model in TRITON_MODELS)
 
-    def body() -> bytes:
-        return tensor(*shape, dtype=dtype)
 
+def of_tensors(says: str, shape: tuple[int, ...], datatype: str = "FP32") -> tuple[Refusal, ...]:
+    """The same bad tensor of zeros (four bytes each) on the four tensor routes."""
     return (
-        http(400, says, "onnx-http", lambda: kserve_http(MODEL, shape, body(), datatype)),
-        rpc("INVALID_ARGUMENT", says, "onnx-grpc", lambda: kserve_grpc(MODEL, shape, body(), datatype)),
-        http(400, says, "trt-http", lambda: kserve_http(TRT, shape, body(), datatype)),
-        rpc("INVALID_ARGUMENT", says, "trt-grpc", lambda: kserve_grpc(TRT, shape, body(), datatype)),
+        *triton_http(400, says, lambda model: kserve_http(model, shape, tensor(*shape), datatype)),
+        *triton_grpc("INVALID_ARGUMENT", says, lambda model: kserve_grpc(model, shape, tensor(*shape), datatype)),
     )
 
 
 CASES = (
-    Case("not an image", of_jpegs("is not a JPEG: send JPEG bytes", NOT_IMAGE), note="on the tensor routes the client decodes"),
+    Case(
+        "not an image",
+        of_jpegs("is not a JPEG: send JPEG bytes", NOT_IMAGE),
+        note="on the tensor routes the client decodes",
+    ),
     Case("truncated JPEG", of_jpegs("is truncated or damaged: send the whole JPEG file", TRUNCATED)),
     Case(
         "65,500 x 65,500 pixels declared by a 20 kB file",
@@ -228,16 +261,14 @@ CASES = (
     Case(
         "empty body",
         (
-            http(400, 'is not JSON', "jpeg-http", lambda: Http("/embed/base64", b"", JSON)),
+            http(400, "the body is not JSON", "jpeg-http", lambda: Http("/embed/base64", b"", JSON)),
             http(400, "is empty: send JPEG bytes", "jpeg-http", lambda: jpeg_raw(b"")),
-            http(400, "The document is empty", "onnx-http", lambda: Http(infer_path(MODEL))),
-            http(400, "The document is empty", "trt-http", lambda: Http(infer_path(TRT))),
-            rpc("NOT_FOUND", "unknown model", "onnx-grpc", lambda: infer(b"")),
-            rpc("NOT_FOUND", "unknown model", "trt-grpc", lambda: infer(b"", TRT)),
+            *triton_http(400, "Expected 602112, got 0", lambda model: Http(infer_path(model))),
+            *triton_grpc("NOT_FOUND", "unknown model", lambda model: infer(b"", model)),
             http(400, "is empty: send JPEG bytes", "torchserve-http", lambda: torchserve_raw(b"")),
-            rpc("INVALID_ARGUMENT", "model_name", "torchserve-grpc", lambda: replace(torchserve_grpc(b""), body=b"")),
-            rpc("INVALID_ARGUMENT", "send 1 to 32", "typed-grpc", lambda: typed_grpc()),
-            http(400, "send 1 to 32", "typed-http", lambda: Http("/v1/predict", b"", JSON)),
+            rpc("INVALID_ARGUMENT", "model_name is required", "torchserve-grpc", lambda: torchserve_bytes(b"")),
+            rpc("INVALID_ARGUMENT", NONE, "typed-grpc", lambda: typed_grpc()),
+            http(400, NONE, "typed-http", lambda: Http("/v1/predict", b"", JSON)),
         ),
         note="over gRPC an empty message names no model, or no image",
     ),
@@ -245,10 +276,12 @@ CASES = (
         "64 MiB body",
         (
             http(413, TOO_LARGE, "jpeg-http", lambda: jpeg_raw(big())),
-            http(413, TOO_LARGE, "onnx-http", lambda: Http(infer_path(MODEL), big(), OCTETS)),
-            http(413, TOO_LARGE, "trt-http", lambda: Http(infer_path(TRT), big(), OCTETS)),
-            rpc("INVALID_ARGUMENT", "byte size", "onnx-grpc", lambda: kserve_grpc(MODEL, (1, *IMAGE), big())),
-            rpc("INVALID_ARGUMENT", "byte size", "trt-grpc", lambda: kserve_grpc(TRT, (1, *IMAGE), big())),
+            *triton_http(413, TOO_LARGE, lambda model: Http(infer_path(model), big(), OCTETS)),
+            *triton_grpc(
+                "INVALID_ARGUMENT",
+                "Expected 602112, got 67108864",
+                lambda model: kserve_grpc(model, (1, *IMAGE), big()),
+            ),
             http(413, TOO_LARGE, "torchserve-http", lambda: torchserve_raw(big())),
             rpc("RESOURCE_EXHAUSTED", "send a smaller image", "torchserve-grpc", lambda: torchserve_grpc(big())),
             rpc("RESOURCE_EXHAUSTED", "larger than max", "typed-grpc", lambda: typed_grpc(big())),
@@ -260,8 +293,7 @@ CASES = (
         "64 MiB body, its length not announced",
         (
             http(413, TOO_LARGE, "jpeg-http", lambda: replace(jpeg_raw(big()), chunked=True)),
-            http(413, TOO_LARGE, "onnx-http", lambda: Http(infer_path(MODEL), big(), OCTETS, chunked=True)),
-            http(413, TOO_LARGE, "trt-http", lambda: Http(infer_path(TRT), big(), OCTETS, chunked=True)),
+            *triton_http(413, TOO_LARGE, lambda model: Http(infer_path(model), big(), OCTETS, chunked=True)),
             http(413, TOO_LARGE, "torchserve-http", lambda: torchserve_raw(big(), chunked=True)),
             http(413, TOO_LARGE, "typed-http", lambda: Http("/v1/predict", big(), JSON, chunked=True)),
         ),
@@ -270,92 +302,89 @@ CASES = (
     Case(
         "bad base64",
         (
-            http(400, "images[0] is not base64: send standard base64", "jpeg-http", lambda: jpeg_json(["*** no ***"])),
-            http(400, "not base64", "torchserve-http", lambda: torchserve_json({"image": "*** no ***"})),
-            http(400, "base64", "typed-http", lambda: typed_http(["*** no ***"])),
+            http(400, "is not base64: send standard base64", "jpeg-http", lambda: jpeg_json([NOT_BASE64])),
+            http(400, "is not base64: send standard base64", "torchserve-http", lambda: torchserve_json(NOT_BASE64)),
+            http(400, "images[0]: invalid value", "typed-http", lambda: typed_http([NOT_BASE64])),
         ),
     ),
     Case(
-        "bad JSON, or over gRPC no such message",
+        "bad JSON, or over gRPC bytes that are no message",
         (
             http(400, "the body is not JSON", "jpeg-http", lambda: Http("/embed/base64", NOT_JSON, JSON)),
-            http(400, "failed to parse the request JSON buffer", "onnx-http", lambda: Http(infer_path(MODEL), NOT_JSON, JSON)),
-            http(400, "failed to parse the request JSON buffer", "trt-http", lambda: Http(infer_path(TRT), NOT_JSON, JSON)),
-            rpc("INTERNAL", "parse", "onnx-grpc", lambda: infer(NOT_PROTO)),
-            rpc("INTERNAL", "parse", "trt-grpc", lambda: infer(NOT_PROTO, TRT)),
-            http(400, "not JSON", "torchserve-http", lambda: torchserve_raw(NOT_JSON, kind="application/json")),
-            rpc("INTERNAL", "protobuf", "torchserve-grpc", lambda: replace(torchserve_grpc(b""), body=NOT_PROTO)),
-            rpc("INVALID_ARGUMENT", "generate your client", "typed-grpc", lambda: replace(typed_grpc(), body=NOT_PROTO)),
-            http(400, "JSON", "typed-http", lambda: Http("/v1/predict", NOT_JSON, JSON)),
+            *triton_http(400, NOT_JSON_FOR_TRITON, lambda model: Http(infer_path(model), NOT_JSON, JSON)),
+            *triton_grpc("INTERNAL", "parsing", lambda model: infer(NOT_PROTO, model)),
+            http(400, "the body is not JSON", "torchserve-http", lambda: torchserve_raw(NOT_JSON, kind=JSON_TYPE)),
+            rpc("INVALID_ARGUMENT", "PredictionsRequest", "torchserve-grpc", lambda: torchserve_bytes(NOT_PROTO)),
+            rpc("INVALID_ARGUMENT", "generate your client", "typed-grpc", lambda: typed_bytes(NOT_PROTO)),
+            http(400, "end of string", "typed-http", lambda: Http("/v1/predict", NOT_JSON, JSON)),
         ),
     ),
     Case(
         "wrong content type",
         (
-            http(415, "send application/json", "jpeg-http", lambda: replace(jpeg_json([b64(PHOTO)]), headers=TEXT)),
-            http(415, "send image/jpeg or multipart/form-data", "jpeg-http", lambda: replace(jpeg_raw(PHOTO), headers=TEXT)),
-            http(400, "failed to parse the request JSON buffer", "onnx-http", lambda: replace(jpeg_raw(PHOTO), path=infer_path(MODEL))),
-            http(400, "failed to parse the request JSON buffer", "trt-http", lambda: replace(jpeg_raw(PHOTO), path=infer_path(TRT))),
-            http(400, "not JSON", "torchserve-http", lambda: torchserve_raw(PHOTO, kind="application/json")),
-            http(415, "content-type: application/json", "typed-http", lambda: replace(typed_http([b64(PHOTO)]), headers=TEXT)),
+            http(415, "send application/json", "jpeg-http", lambda: replace(jpeg_json([B64_PHOTO]), headers=TEXT)),
+            http(415, "send image/jpeg or multipart/form-data", "jpeg-http", lambda: Http("/embed", PHOTO, TEXT)),
+            *triton_http(400, NOT_JSON_FOR_TRITON, lambda model: Http(infer_path(model), PHOTO, JPEG)),
+            http(415, "send image/jpeg", "torchserve-http", lambda: torchserve_raw(PHOTO, kind="text/plain")),
+            http(415, "application/json", "typed-http", lambda: replace(typed_http([B64_PHOTO]), headers=TEXT)),
         ),
-        note="Triton does not read the header: the body decides",
+        note="Triton does not look at it: to Triton a photo is bad JSON",
     ),
     Case(
         "missing field",
         (
             http(400, 'the field "images" is missing', "jpeg-http", lambda: Http("/embed/base64", b"{}", JSON)),
-            http(400, 'the form has no part "images"', "jpeg-http", lambda: Http("/embed", *_form(PHOTO, name="photos"))),
-            http(400, "inputs", "onnx-http", lambda: Http(infer_path(MODEL), b"{}", JSON)),
-            http(400, "inputs", "trt-http", lambda: Http(infer_path(TRT), b"{}", JSON)),
-            rpc("INVALID_ARGUMENT", "expected 1 inputs but got 0", "onnx-grpc", lambda: no_inputs(MODEL)),
-            rpc("INVALID_ARGUMENT", "expected 1 inputs but got 0", "trt-grpc", lambda: no_inputs(TRT)),
-            http(400, "image", "torchserve-http", lambda: torchserve_json({"photo": b64(PHOTO)})),
-            rpc("INVALID_ARGUMENT", "data", "torchserve-grpc", lambda: torchserve_grpc(PHOTO, key="photo")),
-            http(400, "send 1 to 32", "typed-http", lambda: Http("/v1/predict", b"{}", JSON)),
+            http(400, 'the form has no part "images"', "jpeg-http", lambda: jpeg_form(PHOTO, name="photos")),
+            *triton_http(400, "'inputs'", lambda model: Http(infer_path(model), b"{}", JSON)),
+            *triton_grpc("INVALID_ARGUMENT", "expected 1 inputs but got 0", no_inputs),
+            http(400, 'the field "image" is missing', "torchserve-http", lambda: torchserve_raw(b"{}", kind=JSON_TYPE)),
+            rpc("INVALID_ARGUMENT", 'under the key "data"', "torchserve-grpc", lambda: torchserve_grpc(PHOTO, key="x")),
+            http(400, NONE, "typed-http", lambda: Http("/v1/predict", b"{}", JSON)),
         ),
     ),
     Case(
         "unknown model",
         (
-            http(404, "unknown model: 'nothing'", "onnx-http", lambda: kserve_http("nothing", (1, *IMAGE), tensor(1, *IMAGE))),
-            http(404, "unknown model: 'nothing_trt'", "trt-http", lambda: kserve_http("nothing_trt", (1, *IMAGE), tensor(1, *IMAGE))),
-            rpc("NOT_FOUND", "unknown model: 'nothing'", "onnx-grpc", lambda: kserve_grpc("nothing", (1, *IMAGE), tensor(1, *IMAGE))),
-            rpc("NOT_FOUND", "unknown model: 'nothing_trt'", "trt-grpc", lambda: kserve_grpc("nothing_trt", (1, *IMAGE), tensor(1, *IMAGE))),
+            *triton_http(404, "unknown model", lambda model: good_http(model.replace(MODEL, "nothing"))),
+            *triton_grpc("NOT_FOUND", "unknown model", lambda model: good_grpc(model.replace(MODEL, "nothing"))),
             http(404, "Model not found: nothing", "torchserve-http", lambda: torchserve_raw(PHOTO, "nothing")),
             rpc("NOT_FOUND", "Model not found: nothing", "torchserve-grpc", lambda: torchserve_grpc(PHOTO, "nothing")),
         ),
         note="the other routes serve one model and name none",
     ),
-    Case("wrong shape", of_tensors("unexpected shape for input 'image'", (1, 3, 200, 200)), note="photos may have any size"),
+    Case(
+        "wrong shape",
+        of_tensors("unexpected shape for input 'image'", (1, 3, 200, 200)),
+        note="photos may have any size",
+    ),
     Case(
         "wrong type",
         (
             http(400, "images[0] is not a string: send base64", "jpeg-http", lambda: jpeg_json([5])),
             http(400, 'the field "images" is missing or not a list', "jpeg-http", lambda: jpeg_json("text")),
-            *of_tensors("data-type", (1, *IMAGE), "int32", "INT32"),
-            http(400, "image", "torchserve-http", lambda: torchserve_json({"image": 5})),
-            http(400, "images", "typed-http", lambda: typed_http([5])),
+            *of_tensors("data-type is 'INT32'", (1, *IMAGE), "INT32"),
+            http(400, 'the field "image" is missing or not a string', "torchserve-http", lambda: torchserve_json(5)),
+            http(400, "images[0]: invalid value 5", "typed-http", lambda: typed_http([5])),
         ),
     ),
     Case(
         "batch of 0",
         (
-            http(400, "0 images: send 1 to 32 in one request", "jpeg-http", lambda: jpeg_json([])),
-            *of_tensors("batch", (0, *IMAGE)),
-            rpc("INVALID_ARGUMENT", "0 images: send 1 to 32 in one request", "typed-grpc", lambda: typed_grpc()),
-            http(400, "0 images: send 1 to 32 in one request", "typed-http", lambda: typed_http([])),
+            http(400, NONE, "jpeg-http", lambda: jpeg_json([])),
+            *of_tensors("Expected 602112, got 0", (0, *IMAGE)),
+            rpc("INVALID_ARGUMENT", NONE, "typed-grpc", lambda: typed_grpc()),
+            http(400, NONE, "typed-http", lambda: typed_http([])),
         ),
         note="TorchServe takes one image per request",
     ),
     Case(
         "batch of 33",
         (
-            http(400, "33 images: send 1 to 32 in one request", "jpeg-http", lambda: jpeg_json([b64(PHOTO)] * 33)),
-            http(400, "33 images: send 1 to 32 in one request", "jpeg-http", lambda: Http("/embed", *_form(*[PHOTO] * 33))),
+            http(400, NOT_32, "jpeg-http", lambda: jpeg_json([B64_PHOTO] * 33)),
+            http(400, "Maximum number of files is 32", "jpeg-http", lambda: jpeg_form(*[PHOTO] * 33)),
             *of_tensors("batch-size must be <= 32", (33, *IMAGE)),
-            rpc("INVALID_ARGUMENT", "33 images: send 1 to 32 in one request", "typed-grpc", lambda: typed_grpc(*[PHOTO] * 33)),
-            http(400, "33 images: send 1 to 32 in one request", "typed-http", lambda: typed_http([b64(PHOTO)] * 33)),
+            rpc("INVALID_ARGUMENT", NOT_32, "typed-grpc", lambda: typed_grpc(*[PHOTO] * 33)),
+            http(400, NOT_32, "typed-http", lambda: typed_http([B64_PHOTO] * 33)),
         ),
         note="TorchServe takes one image per request",
     ),
@@ -363,8 +392,7 @@ CASES = (
         "unknown path",
         (
             http(404, NOT_SERVED, "jpeg-http", lambda: Http("/embed/nothing", PHOTO)),
-            http(404, NOT_SERVED, "onnx-http", lambda: Http(f"/v2/models/{MODEL}/nothing")),
-            http(404, NOT_SERVED, "trt-http", lambda: Http(f"/v2/models/{TRT}/nothing")),
+            *triton_http(404, NOT_SERVED, lambda model: Http(f"/v2/models/{model}/nothing")),
             http(404, NOT_SERVED, "torchserve-http", lambda: Http(f"/predictions/{MODEL}/1.0/nothing", PHOTO)),
             http(404, NOT_SERVED, "typed-http", lambda: Http("/v1/nothing", b"{}", JSON)),
         ),
@@ -372,10 +400,9 @@ CASES = (
     Case(
         "unknown gRPC method",
         (
-            rpc("UNIMPLEMENTED", NOT_SERVED, "onnx-grpc", lambda: infer(b"", MODEL, "Nothing")),
-            rpc("UNIMPLEMENTED", NOT_SERVED, "trt-grpc", lambda: infer(b"", TRT, "Nothing")),
-            rpc("UNIMPLEMENTED", NOT_SERVED, "torchserve-grpc", lambda: Grpc("/org.pytorch.serve.grpc.inference.InferenceAPIsService/Nothing")),
-            rpc("UNIMPLEMENTED", NOT_SERVED, "typed-grpc", lambda: Grpc("/fiveway.vision.v1.VisionService/Nothing")),
+            *triton_grpc("UNIMPLEMENTED", NOT_SERVED, lambda model: infer(b"", model, "Nothing")),
+            rpc("UNIMPLEMENTED", NOT_SERVED, "torchserve-grpc", lambda: Grpc(f"{TORCHSERVE}/Nothing")),
+            rpc("UNIMPLEMENTED", NOT_SERVED, "typed-grpc", lambda: Grpc(f"{TYPED}/Nothing")),
         ),
     ),
 )

@@ -10,16 +10,16 @@ PAGE = Path("docs/errors.md")
 
 HEAD = """# Errors
 
-What comes back for bad input, on every route, through the one port. This page is written by `python -m tests.stack.errors_page` from
-the table that `tests/stack/test_bad_input.py` sends to the running stack; a test fails when the two differ.
+What comes back for bad input, on every route, through the one port. `python -m tests.stack.errors_page` writes this
+page from the table that `tests/stack/test_bad_input.py` sends to the running stack; a test fails when the two differ.
 
-- A 4xx or its gRPC status means: change the request. 429, 503 and 504 (`RESOURCE_EXHAUSTED`, `UNAVAILABLE`, `DEADLINE_EXCEEDED`)
-  mean: try again later. 500 and `INTERNAL` mean a fault of ours, but for the cells that say otherwise below. `UNKNOWN` is never sent.
-- The message says what to do. Over HTTP it is in JSON: `{"error": {"code": ..., "message": ...}}` from Envoy, the JPEG server and
-  `typed-http`; `{"error": ...}` from Triton; `{"code": ..., "type": ..., "message": ...}` from TorchServe. Native clients know the form of
-  their server, so it is left as it is.
+- 4xx, or its gRPC status, means: change the request. 429, 503 and 504 (`RESOURCE_EXHAUSTED`, `UNAVAILABLE`,
+  `DEADLINE_EXCEEDED`) mean: try again later. 500 and `INTERNAL` mean a fault of ours, but for one cell below, which
+  says why. `UNKNOWN` is never sent.
+- The message says what is wrong and what to do. Over HTTP it is JSON: `{"error": {"code": ..., "message": ...}}`; below
+  `/v2`, as clients of Triton read it, `{"error": ...}`; from TorchServe `{"code": ..., "type": ..., "message": ...}`.
 - One bad image fails its whole request, and the message names it (`images[3]`).
-- After each of these the next good request on the route is answered, and no server holds more memory.
+- After each of these the next good request on the route is answered, and no server goes on holding more memory.
 """
 
 TRT = {"onnx-http": "trt-http", "onnx-grpc": "trt-grpc"}
@@ -58,14 +58,18 @@ def said(case: Case) -> list[str]:
         if refusal.route not in names:
             names.append(refusal.route)
     if len(routes) == 1:
-        return [f"\"{next(iter(routes))}\""]
-    return [f"\"{says}\" ({', '.join(f'`{name}`' for name in names)})" for says, names in routes.items()]
+        return [f"`{next(iter(routes))}`"]
+    return [f"`{says}` ({', '.join(names)})" for says, names in routes.items()]
 
 
 REASONS = (
-    "TorchServe answers OK over gRPC whatever its handler says, and `CANCELLED` or `INTERNAL` for what it refuses itself; Envoy gives these "
-    "the status of their cause (`compose/envoy/torchserve_grpc.lua`).",
-    "Triton answers 500 to JSON that it cannot parse; Envoy makes it 400 (`compose/envoy/triton_http.lua`).",
+    "TorchServe answers OK over gRPC whatever its handler says, and `INTERNAL`, `UNKNOWN` or `CANCELLED` for what it "
+    "refuses itself. Envoy gives these the status of their cause (`compose/envoy/torchserve_grpc.lua`).",
+    "Triton answers 500 to JSON that it cannot parse. Envoy makes it 400 (`compose/envoy/triton_http.lua`).",
+    "`INTERNAL` from Triton for bytes that are no message is what gRPC's C++ library answers before Triton sees the "
+    "call. To mend it, Envoy would have to read every answer of the measured route; no generated client can send it.",
+    "The body limit of 32 MiB is Envoy's for HTTP. A gRPC message streams through, and its server refuses it: Triton "
+    "takes any length and compares it with the shape.",
 )
 
 

@@ -21,8 +21,10 @@ from tests.clients import (
     EDGE,
     MODEL,
     TIMEOUT_S,
+    Reply,
     b64,
     channel,
+    error_text,
     kserve_grpc,
     kserve_http,
     post_json,
@@ -96,11 +98,10 @@ def test_grpcurl_lists_and_describes() -> None:
     assert "repeated bytes images" in grpcurl(EDGE, "describe", "fiveway.vision.v1.PredictRequest")
 
 
-@pytest.mark.parametrize("header", [[], ["-H", "x-backend: triton"]], ids=["typed-grpc", "triton"])
-def test_grpcurl_health(header: list[str]) -> None:
+@pytest.mark.parametrize("header", [(), ("-H", "x-backend: triton")], ids=["typed-grpc", "triton"])
+def test_grpcurl_health(header: tuple[str, ...]) -> None:
     """grpc.health.v1 of the typed gateway, and of Triton with `x-backend: triton`."""
-    arguments = ["-proto", "tests/stack/health.proto"] if header else []
-    assert "SERVING" in grpcurl(*header, *arguments, EDGE, "grpc.health.v1.Health/Check")
+    assert json.loads(grpcurl(*header, EDGE, "grpc.health.v1.Health/Check")) == {"status": "SERVING"}
 
 
 def test_grpcurl_predicts(photo: bytes) -> None:
@@ -135,7 +136,7 @@ def test_tritonclient_grpc_asks_about_a_model(model: str) -> None:
         assert client.is_server_live()
         assert client.is_server_ready()
         assert client.is_model_ready(model)
-        assert [found.name for found in client.get_model_metadata(model).outputs][0] == "embedding"
+        assert client.get_model_metadata(model).outputs[0].name == "embedding"
         assert client.get_model_config(model).config.max_batch_size == 32
 
 
@@ -197,10 +198,9 @@ def test_torchserve_ping_over_grpc() -> None:
         ),
     ],
 )
-def test_every_http_gateway_says_where_the_time_went(ask: Callable[[bytes], object], photo: bytes) -> None:
+def test_every_http_gateway_says_where_the_time_went(ask: Callable[[bytes], Reply], photo: bytes) -> None:
     """A Server-Timing header on answers and on refusals."""
-    reply = ask(photo)
-    headers = getattr(reply, "headers")  # noqa: B009 (the lambda's type is opaque)
+    headers = ask(photo).headers
     assert TIMING.fullmatch(headers["server-timing"]), headers
 
 
@@ -241,9 +241,8 @@ def test_a_cancelled_call_takes_its_work_away(backend: str, photos: dict[str, by
     metadata = (("x-backend", backend),)
     with channel() as open_channel:
         stub = typed_grpc.VisionServiceStub(open_channel)
-        calls = [
-            stub.Predict.future(typed.PredictRequest(images=large), timeout=TIMEOUT_S, metadata=metadata) for _ in range(10)
-        ]
+        message = typed.PredictRequest(images=large)
+        calls = [stub.Predict.future(message, timeout=TIMEOUT_S, metadata=metadata) for _ in range(10)]
         time.sleep(0.5)
         for call in calls:
             call.cancel()
@@ -276,8 +275,9 @@ def test_a_stream_goes_on_after_a_bad_message(photo: bytes) -> None:
 FORBIDDEN_PATHS = (
     # Triton: model control, statistics, trace, logging, shared memory, metrics
     "/v2/repository/index", f"/v2/repository/models/{MODEL}/load", f"/v2/repository/models/{MODEL}/unload",
-    "/v2/models/stats", f"/v2/models/{MODEL}/stats", "/v2/trace/setting", f"/v2/models/{MODEL}/trace/setting", "/v2/logging",
-    "/v2/systemsharedmemory/status", "/v2/systemsharedmemory/region/x/register", "/v2/cudasharedmemory/status", "/metrics",
+    "/v2/models/stats", f"/v2/models/{MODEL}/stats", "/v2/trace/setting", f"/v2/models/{MODEL}/trace/setting",
+    "/v2/logging", "/v2/systemsharedmemory/status", "/v2/systemsharedmemory/region/x/register",
+    "/v2/cudasharedmemory/status", "/metrics",
     # TorchServe: management, metrics, workflows, explanations
     "/models", f"/models/{MODEL}", "/api-description", f"/explanations/{MODEL}", "/workflows", "/wfpredict/x",
     # gateways' own health, Envoy's admin
@@ -287,9 +287,9 @@ KSERVE = "inference.GRPCInferenceService"
 TORCHSERVE = "org.pytorch.serve.grpc"
 FORBIDDEN_METHODS = (
     *(f"/{KSERVE}/{name}" for name in (
-        "RepositoryIndex", "RepositoryModelLoad", "RepositoryModelUnload", "ModelStatistics", "TraceSetting", "LogSettings",
-        "SystemSharedMemoryStatus", "SystemSharedMemoryRegister", "SystemSharedMemoryUnregister", "CudaSharedMemoryStatus",
-        "CudaSharedMemoryRegister", "CudaSharedMemoryUnregister",
+        "RepositoryIndex", "RepositoryModelLoad", "RepositoryModelUnload", "ModelStatistics", "TraceSetting",
+        "LogSettings", "SystemSharedMemoryStatus", "SystemSharedMemoryRegister", "SystemSharedMemoryUnregister",
+        "CudaSharedMemoryStatus", "CudaSharedMemoryRegister", "CudaSharedMemoryUnregister",
     )),
     f"/{TORCHSERVE}.inference.InferenceAPIsService/StreamPredictions",
     f"/{TORCHSERVE}.inference.InferenceAPIsService/StreamPredictions2",
@@ -303,10 +303,10 @@ FORBIDDEN_METHODS = (
 @pytest.mark.parametrize("method", ["GET", "POST"])
 @pytest.mark.parametrize("path", FORBIDDEN_PATHS)
 def test_controls_are_not_reachable_over_http(path: str, method: str) -> None:
-    """404 from Envoy, in JSON, whatever the server behind could do."""
+    """404 from Envoy, whatever the server behind could do."""
     reply = request(method, path, b"{}" if method == "POST" else b"")
     assert reply.status == 404
-    assert json.loads(reply.body)["error"]["code"] == "NOT_FOUND"
+    assert "not served at this port" in error_text(reply.body)
 
 
 @pytest.mark.parametrize("method", FORBIDDEN_METHODS)

@@ -1,4 +1,4 @@
-"""What the repository may hold: locks without addresses, no path or mirror of one machine, links that lead somewhere."""
+"""What the repository may hold: locks without addresses, no path of one machine, links that lead somewhere."""
 
 import re
 from pathlib import Path
@@ -10,9 +10,12 @@ from tests.repository import ROOT, files, texts
 DOCUMENTS = [path.relative_to(ROOT) for path in files(".md")]
 LOCKS = [path.relative_to(ROOT) for path in files("requirements.txt")]
 # Hosts of package registries: an image that names one cannot be built where another is used.
-REGISTRY = re.compile(r"(pypi\.org|pythonhosted\.org|registry\.npmjs|proxy\.golang\.org|repo1?\.maven|docker\.io/|/simple/)")
+REGISTRY = re.compile(
+    r"(pypi\.org|pythonhosted\.org|registry\.npmjs|proxy\.golang\.org|repo1?\.maven|docker\.io/|/simple/)"
+)
 # Home and working directories of a machine; `/root`, `/home` in a path is where such a thing begins.
 MACHINE = re.compile(r"(?<![\w.$}])/(?:home/(?!fiveway)\w+|root/|Users/|workspace/|work/)")
+LOCKED = re.compile(r"[\w.-]+(\[[\w,-]+\])?==\S+ (; .+ )?\\\n +--hash=sha256:[0-9a-f]{64}")
 
 
 def test_there_is_something_to_check() -> None:
@@ -29,7 +32,7 @@ def test_locks_have_versions_and_hashes_and_no_address(lock: Path) -> None:
     assert "--index" not in text
     for requirement in re.split(r"\n(?=\S)", text.strip()):
         if not requirement.startswith("#"):
-            assert re.match(r"[\w.-]+(\[[\w,-]+\])?==\S+ (; .+ )?\\\n +--hash=sha256:[0-9a-f]{64}", requirement), requirement
+            assert LOCKED.match(requirement), requirement
 
 
 @pytest.mark.parametrize("lock", LOCKS, ids=str)
@@ -98,7 +101,7 @@ def test_files_that_documents_name_exist(document: Path) -> None:
 
 
 def test_commands_in_the_documents_exist() -> None:
-    """Each `./scripts/...` that a document shows is a script; each `docker compose ... SERVICE` names a service of ours."""
+    """Each `scripts/...` that a document shows is a script."""
     shown = set()
     for document in DOCUMENTS:
         shown |= set(re.findall(r"(?<![\w/])(?:\./)?scripts/([\w-]+)", (ROOT / document).read_text()))

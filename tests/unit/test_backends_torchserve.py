@@ -80,7 +80,7 @@ async def test_stage_is_measured(backend: TorchServe) -> None:
     ("http", "status", "text"),
     [
         (400, Status.INVALID, "images[0] is cut off: send it whole"),
-        (404, Status.NOT_FOUND, "no model 'tiny'"),
+        (404, Status.UNAVAILABLE, "has not loaded 'tiny'"),
         (413, Status.TOO_LARGE, "send a smaller JPEG"),
         (500, Status.UNAVAILABLE, "try again"),
         (503, Status.UNAVAILABLE, "try again"),

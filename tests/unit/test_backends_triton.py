@@ -83,7 +83,7 @@ async def test_a_bad_photo_never_reaches_triton(backend: Triton, behaviour: Beha
 @pytest.mark.parametrize(
     ("code", "status", "text"),
     [
-        (grpc.StatusCode.NOT_FOUND, Status.NOT_FOUND, "no model 'tiny'"),
+        (grpc.StatusCode.NOT_FOUND, Status.UNAVAILABLE, "has not loaded 'tiny'"),
         (grpc.StatusCode.UNAVAILABLE, Status.UNAVAILABLE, "try again"),
         (grpc.StatusCode.INTERNAL, Status.UNAVAILABLE, "try again"),
         (grpc.StatusCode.RESOURCE_EXHAUSTED, Status.UNAVAILABLE, "try again"),

@@ -95,7 +95,7 @@ def test_empty_embeddings_do_not_count() -> None:
     """An embedding without numbers is not an answer."""
     with pytest.raises(WrongAnswer):
         answers.json_vectors(Answer(b'{"embeddings": [[]]}'), 1)
+    empty = PredictResponse()
+    empty.predictions.add()
     with pytest.raises(WrongAnswer):
-        empty = PredictResponse()
-        empty.predictions.add()
         answers.typed_grpc(Answer(empty.SerializeToString()), 1)

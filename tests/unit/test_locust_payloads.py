@@ -2,6 +2,7 @@
 
 import base64
 import json
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -79,15 +80,18 @@ def test_jpeg_messages_carry_the_files(two: Images) -> None:
     assert payloads.jpeg(one).body == jpeg(one.names[0])
 
 
-def test_requests_begin_one_photo_further(tensors: Path) -> None:
-    """There are as many requests as photos, and each begins with the next one."""
-    ready = payloads.payloads(payloads.typed_grpc, "tiny", tensors, SMALL, 2)
-    assert [PredictRequest.FromString(payload.body).images[0] for payload in ready] == [jpeg(n) for n in photos(SMALL)]
+@pytest.mark.parametrize(("batch", "requests"), [(1, 4), (2, 2), (3, 4), (4, 1), (6, 2), (8, 1)])
+def test_every_photo_is_sent_equally_often(tensors: Path, batch: int, requests: int) -> None:
+    """However many photos a request takes, one round of requests has each of the four equally often."""
+    ready = payloads.payloads(payloads.typed_grpc, "tiny", tensors, SMALL, batch)
+    sent = Counter(image for payload in ready for image in PredictRequest.FromString(payload.body).images)
+    assert len(ready) == requests
+    assert sent == {jpeg(name): batch * requests // 4 for name in photos(SMALL)}
 
 
 def test_large_requests_are_few(tensors: Path) -> None:
     """A worker keeps no more bytes ready for one route than its memory allows, and at least one request."""
-    ready = payloads.payloads(payloads.kserve_http, "tiny", tensors, ALL, 32)
+    ready = payloads.payloads(payloads.kserve_http, "tiny", tensors, ALL, 31)
     assert 1 <= len(ready) < len(photos(ALL))
     assert sum(len(payload.body) for payload in ready) <= payloads.READY_BYTES
 

@@ -1,4 +1,4 @@
-"""The load generator as it is run: Locust's command line, its page, master and workers, the smoke and headless commands.
+"""The load generator as it runs: Locust's command line, its page, master and workers, smoke and headless commands.
 
 Each run is a process of its own, since Locust patches the standard library of the one it is in. The servers behind the
 routes are stand-ins with a set delay (locust_servers.py).
@@ -17,7 +17,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -42,7 +42,7 @@ class Servers(NamedTuple):
 def servers(mode: str, delay_s: float = DELAY_S) -> Iterator[Servers]:
     script = Path(__file__).with_name("locust_servers.py")
     with python([script, delay_s, mode], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        http, grpc = process.stdout.readline().split()
+        http, grpc = line(process.stdout).split()
         yield Servers(f"http://127.0.0.1:{http}", f"http://127.0.0.1:{grpc}")
 
 
@@ -94,6 +94,11 @@ def run_program(text: str) -> tuple[int, str, str]:
     with python(["-c", text], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         out, err = process.communicate(timeout=40)
     return process.returncode, out, err
+
+
+def line(pipe: IO[str] | None) -> str:
+    assert pipe
+    return pipe.readline()
 
 
 def free_port() -> int:
@@ -164,10 +169,10 @@ def test_smoke_waits_for_a_route() -> None:
     port = free_port()
     command = ["-m", "locustfiles.smoke", "--host", f"http://127.0.0.1:{port}", "--wait", "20", "jpeg-http"]
     with python(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE) as smoke:
-        assert "jpeg-http waiting: HTTP connection" in smoke.stderr.readline()
+        assert "jpeg-http waiting: HTTP connection" in line(smoke.stderr)
         with HTTPServer(("127.0.0.1", port), Late) as late:
             late.handle_request()
-        assert smoke.stdout.readline().startswith("jpeg-http ok")
+        assert line(smoke.stdout).startswith("jpeg-http ok")
         assert smoke.wait(10) == 0
 
 
@@ -211,7 +216,7 @@ def test_users_that_take_turns_are_caught() -> None:
     without = "import locust, grpc.experimental.gevent as g; g.init_gevent = lambda: None"
     status, _, err = run_program(f"{without}; from locustfiles import overlap; overlap.check()")
     assert status == 1
-    assert "they run one at a time" in err
+    assert "never waited all at once: they run one at a time" in err
 
 
 class Page:

@@ -33,15 +33,14 @@ class TritonPythonModel:
         """Complete a config that names no inputs or no outputs. Runs in a process of its own, before any instance."""
         config = model._model_config  # the official setters refuse `reshape`, which a scalar needs
         if not signature.is_complete(config):
-            from gateways.triton.backends.onnxruntime import (
-                engine,
-            )  # costs 0.3 s of start per model: only where it is needed
+            # ONNX Runtime costs 0.3 s of start per model: only where it is needed.
+            from gateways.triton.backends.onnxruntime import engine
 
             signature.complete(config, engine.read_signature(engine.model_path(_path_from_command_line())))
         return model
 
     def initialize(self, args: dict[str, str]) -> None:
-        """Load the model. Raises (and Triton says "failed to load" with that text) when it cannot be served."""
+        """Load the model. Raises, and Triton says "failed to load" with that text, when it cannot be served."""
         from gateways.triton.backends.onnxruntime import engine
 
         _self_test()
@@ -56,7 +55,7 @@ class TritonPythonModel:
         self._strings = {t.name for t in self._engine.signature.inputs if t.data_type == "TYPE_STRING"}
         # A config has no word for "scalar": it says dims [1].
         self._scalars = {t.name for t in self._engine.signature.inputs if not t.dims} if not self._batching else set()
-        self._gauges = self._export_providers(args, config)
+        self._gauges = self._export_providers(args)
 
     def execute(self, requests: Sequence[Any]) -> list[Any]:
         """Answer every request, in order. Never raises: an exception here would fail all of them."""
@@ -101,15 +100,11 @@ class TritonPythonModel:
             return batches.split(name, output, batches.sizes(feeds))
         return [output.reshape(1) if output.ndim == 0 else output]
 
-    def _export_providers(self, args: dict[str, str], config: Config) -> list[Any]:
+    def _export_providers(self, args: dict[str, str]) -> list[Any]:
         """Say in the log and in the metrics which execution provider really runs the graph, from one real inference."""
         model, version = args["model_name"], args["model_version"]
-        configured = {
-            tensor["name"] for tensor in config["input"] + config.get("sequence_batching", {}).get("control_input", [])
-        }
-        graph = self._engine.signature
         try:
-            nodes = self._engine.first_inference([t for t in graph.inputs + graph.defaulted if t.name in configured])
+            nodes = self._engine.first_inference()
         except Exception as error:  # not every graph takes zeros of size 1: it is served all the same
             print(f"onnxruntime: {model} version {version}: execution providers not measured: {error}", flush=True)
             return []

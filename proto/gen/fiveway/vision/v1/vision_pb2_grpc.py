@@ -41,7 +41,6 @@ class VisionServiceStub(object):
     INVALID_ARGUMENT     the request is wrong; the message says what to change. Sending it again does not help.
     RESOURCE_EXHAUSTED   the message is over 32 MiB or an image over 20 MiB: send less at once. Or, as the message then says, the
     gateway is full: try again, with a growing pause.
-    NOT_FOUND            the backend does not have the model.
     DEADLINE_EXCEEDED    no answer within the client's deadline, or within the gateway's own limit of 60 s.
     UNAVAILABLE          the backend is down, restarting or full: try again, with a growing pause.
     INTERNAL             a fault of ours; the details are in the gateway's log.
@@ -81,7 +80,6 @@ class VisionServiceServicer(object):
     INVALID_ARGUMENT     the request is wrong; the message says what to change. Sending it again does not help.
     RESOURCE_EXHAUSTED   the message is over 32 MiB or an image over 20 MiB: send less at once. Or, as the message then says, the
     gateway is full: try again, with a growing pause.
-    NOT_FOUND            the backend does not have the model.
     DEADLINE_EXCEEDED    no answer within the client's deadline, or within the gateway's own limit of 60 s.
     UNAVAILABLE          the backend is down, restarting or full: try again, with a growing pause.
     INTERNAL             a fault of ours; the details are in the gateway's log.
@@ -145,7 +143,6 @@ class VisionService(object):
     INVALID_ARGUMENT     the request is wrong; the message says what to change. Sending it again does not help.
     RESOURCE_EXHAUSTED   the message is over 32 MiB or an image over 20 MiB: send less at once. Or, as the message then says, the
     gateway is full: try again, with a growing pause.
-    NOT_FOUND            the backend does not have the model.
     DEADLINE_EXCEEDED    no answer within the client's deadline, or within the gateway's own limit of 60 s.
     UNAVAILABLE          the backend is down, restarting or full: try again, with a growing pause.
     INTERNAL             a fault of ours; the details are in the gateway's log.

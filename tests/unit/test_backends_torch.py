@@ -1,0 +1,202 @@
+"""The micro-batching predictor: same answers alone and in a crowd, bounded, and rid of work that nobody waits for."""
+
+import asyncio
+import io
+import threading
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from gateways.backends import torch as backend
+from gateways.backends.torch import TorchPredictor
+from gateways.core.answer import Prediction
+from gateways.core.errors import INTERNAL_MESSAGE, ServeError, Status
+from gateways.core.timing import Stages
+from tests.unit.tiny_model import build, jpeg
+
+
+@pytest.fixture
+async def predictor(tmp_path: Path) -> AsyncIterator[TorchPredictor]:
+    async with TorchPredictor(build(tmp_path)) as predictor:
+        yield predictor
+
+
+class Gate:
+    """Holds the model's thread at its next batch, and sees every batch that passes."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        self._open = threading.Event()
+        self.entered = threading.Event()
+        self.sizes: list[int] = []
+
+    def __call__(self, tensors: Sequence[Any]) -> list[Prediction]:
+        self.sizes.append(sum(len(tensor) for tensor in tensors))
+        self.entered.set()
+        assert self._open.wait(30)
+        answers: list[Prediction] = self._model(tensors)
+        return answers
+
+    def open(self) -> None:
+        self._open.set()
+
+
+@contextmanager
+def gated(predictor: TorchPredictor) -> Iterator[Gate]:
+    """The predictor with a gate before its model; it opens at the end whatever happened."""
+    gate = Gate(predictor._model)
+    predictor._model = gate  # type: ignore[assignment]
+    try:
+        yield gate
+    finally:
+        gate.open()
+
+
+async def ask(predictor: TorchPredictor, *jpegs: bytes, timeout: float | None = 20) -> list[Prediction]:
+    return await predictor.predict(jpegs, stages=Stages(), timeout=timeout)
+
+
+async def until(condition: Any) -> None:
+    """Wait for a condition that another thread or task makes true."""
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.005)
+
+
+async def test_answers_equal_the_plain_model(predictor: TorchPredictor, tmp_path: Path) -> None:
+    """Freezing, memory format and batching change nothing but the last bits."""
+    photos = [jpeg(seed) for seed in range(5)]
+    got = await ask(predictor, *photos)
+    model = torch.jit.load(io.BytesIO((tmp_path / "tiny" / "model.pt").read_bytes()))
+    tensors = torch.from_numpy(np.stack([predictor.manifest.preprocess.tensor(photo) for photo in photos]))
+    embedding, logits = model(tensors)
+    assert np.allclose([p.embedding for p in got], embedding.detach().numpy(), atol=1e-6)
+    assert [p.classes[0].index for p in got] == logits.argmax(1).tolist()
+    assert [len(p.classes) for p in got] == [5] * 5
+
+
+async def test_a_crowd_is_batched_and_every_caller_gets_its_own_answer(predictor: TorchPredictor) -> None:
+    """What waits while the model is busy becomes one batch; answers do not cross."""
+    alone = [(await ask(predictor, jpeg(seed)))[0] for seed in range(20)]
+    with gated(predictor) as gate:
+        first = asyncio.create_task(ask(predictor, jpeg(99)))
+        await until(gate.entered.is_set)
+        crowd = [asyncio.create_task(ask(predictor, jpeg(seed))) for seed in range(20)]
+        await until(lambda: len(predictor._queue) == 20)
+        gate.open()
+        together = [(await task)[0] for task in crowd]
+        await first
+    assert gate.sizes == [1, 20]
+    for one, other in zip(alone, together, strict=True):
+        assert np.allclose(one.embedding, other.embedding, atol=1e-6)
+        assert [c.index for c in one.classes] == [c.index for c in other.classes]
+
+
+async def test_a_batch_is_whole_requests_up_to_32_images(predictor: TorchPredictor) -> None:
+    """Requests of 20, 12 and 1 images make batches of 32 and 1: none is split, none overtakes."""
+    with gated(predictor) as gate:
+        tasks = [asyncio.create_task(ask(predictor, jpeg()))]
+        await until(gate.entered.is_set)
+        for count in (20, 12, 1):
+            tasks.append(asyncio.create_task(ask(predictor, *[jpeg()] * count)))
+            await until(lambda: len(predictor._queue) == len(tasks) - 1)
+        gate.open()
+        assert [len(await task) for task in tasks] == [1, 20, 12, 1]
+    assert gate.sizes == [1, 32, 1]
+
+
+async def test_a_cancelled_caller_leaves_no_work(predictor: TorchPredictor) -> None:
+    """Its images never reach the model, and its place is free again."""
+    with gated(predictor) as gate:
+        first = asyncio.create_task(ask(predictor, jpeg()))
+        await until(gate.entered.is_set)
+        gone = asyncio.create_task(ask(predictor, *[jpeg()] * 7))
+        await until(lambda: len(predictor._queue) == 1)
+        gone.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await gone
+        gate.open()
+        await first
+        await ask(predictor, jpeg())
+    assert gate.sizes == [1, 1]
+    assert predictor._admitted == 0
+
+
+async def test_a_full_queue_is_refused_at_once(predictor: TorchPredictor, monkeypatch: pytest.MonkeyPatch) -> None:
+    """OVERLOADED, which is 429 and RESOURCE_EXHAUSTED; the next good request works."""
+    monkeypatch.setattr(backend, "MAX_WAITING", 2)
+    with gated(predictor) as gate:
+        waiting = asyncio.create_task(ask(predictor, jpeg(), jpeg()))
+        await until(gate.entered.is_set)
+        with pytest.raises(ServeError) as caught:
+            await ask(predictor, jpeg())
+        assert caught.value.status is Status.OVERLOADED
+        gate.open()
+        await waiting
+    assert len(await ask(predictor, jpeg())) == 1
+
+
+async def test_a_hung_model_is_a_timeout_and_not_a_hang(predictor: TorchPredictor) -> None:
+    """The caller hears of it in time, and nothing piles up behind."""
+    with gated(predictor):
+        for _ in range(3):
+            with pytest.raises(ServeError) as caught:
+                await ask(predictor, jpeg(), timeout=0.1)
+            assert caught.value.status is Status.TIMEOUT
+        assert not predictor._queue
+        assert predictor._admitted == 0
+
+
+async def test_a_bad_image_fails_its_request_only(predictor: TorchPredictor) -> None:
+    """The message names the first bad image; requests beside it are answered."""
+    results = await asyncio.gather(
+        ask(predictor, jpeg(), b"one", b"two"), ask(predictor, jpeg()), return_exceptions=True
+    )
+    assert isinstance(results[0], ServeError)
+    assert results[0].message.startswith("images[1] is not a JPEG")
+    assert isinstance(results[1], list)
+
+
+@pytest.mark.parametrize("count", [0, 33])
+async def test_the_number_of_images_is_limited(predictor: TorchPredictor, count: int) -> None:
+    """1 to 32."""
+    with pytest.raises(ServeError, match=f"{count} images: send 1 to 32"):
+        await ask(predictor, *[jpeg()] * count)
+
+
+async def test_a_bug_in_the_model_stays_inside(predictor: TorchPredictor) -> None:
+    """INTERNAL with the fixed text; the worker lives on."""
+
+    def broken(_: object) -> list[Prediction]:
+        raise RuntimeError("secret")
+
+    model = predictor._model
+    predictor._model = broken  # type: ignore[assignment]
+    with pytest.raises(ServeError) as caught:
+        await ask(predictor, jpeg())
+    assert (caught.value.status, caught.value.message) == (Status.INTERNAL, INTERNAL_MESSAGE)
+    predictor._model = model
+    assert len(await ask(predictor, jpeg())) == 1
+
+
+async def test_every_stage_is_timed(predictor: TorchPredictor) -> None:
+    """preprocess, queue and compute, in the order they happen."""
+    stages = Stages()
+    await predictor.predict([jpeg()], stages=stages, timeout=20)
+    names = [part.partition(";")[0] for part in stages.header().split(", ")]
+    assert names == ["preprocess", "queue", "compute", "total"]
+
+
+async def test_an_embedding_model_has_no_classes(tmp_path: Path) -> None:
+    """One output, no labels."""
+    async with TorchPredictor(build(tmp_path, "embedding")) as predictor:
+        (answer,) = await ask(predictor, jpeg())
+    assert answer.classes == ()
+    assert answer.embedding.shape == (8,)

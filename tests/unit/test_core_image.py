@@ -1,0 +1,81 @@
+"""Decoding: only whole JPEGs of a sane size become images, and every photo is seen upright and in RGB."""
+
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from gateways.core import image
+from gateways.core.errors import ServeError, Status
+from gateways.core.health import PHOTO
+from tests.unit.tiny_model import huge_header, jpeg, png
+
+GOOD = jpeg()
+
+
+@pytest.mark.parametrize(
+    ("data", "status", "text"),
+    [
+        (b"", Status.INVALID, "images[2] is empty: send JPEG bytes"),
+        (b"hello", Status.INVALID, "images[2] is not a JPEG: send JPEG bytes (they start with FF D8 FF)"),
+        (png(), Status.INVALID, "images[2] is not a JPEG"),
+        (b"\xff\xd8\xff", Status.INVALID, "images[2] has a damaged JPEG header"),
+        (b"\xff\xd8\xff\xe0" + bytes(100), Status.INVALID, "images[2] has a damaged JPEG header"),
+        (GOOD[: len(GOOD) // 2], Status.INVALID, "images[2] is truncated or damaged"),
+        (GOOD[:-1], Status.INVALID, "images[2] is truncated or damaged"),
+        (huge_header(GOOD), Status.INVALID, "images[2] is 65500 x 65500 pixels: send at most 50,000,000 pixels"),
+        (GOOD + bytes(image.MAX_BYTES), Status.TOO_LARGE, "images[2] is 20 MiB: send a JPEG of at most 20 MiB"),
+    ],
+    ids=["empty", "text", "png", "three bytes", "no header", "half", "last byte", "65500 x 65500", "too many bytes"],
+)
+def test_bad_images_are_refused_and_named(data: bytes, status: Status, text: str) -> None:
+    """Each gets its status, and a message that says which image and what to do."""
+    with pytest.raises(ServeError) as caught:
+        image.decode(data, min_side=32, name="images[2]")
+    assert caught.value.status is status
+    assert caught.value.message.startswith(text)
+
+
+def test_no_cut_of_a_jpeg_is_accepted() -> None:
+    """Wherever the file is cut, it is refused with a message for the client, never decoded in part."""
+    for length in range(1, len(GOOD)):
+        with pytest.raises(ServeError):
+            image.decode(GOOD[:length], min_side=32)
+
+
+@pytest.mark.parametrize("mode", ["RGB", "L", "CMYK"])
+def test_every_kind_of_jpeg_becomes_rgb(mode: str) -> None:
+    """Grey and CMYK files are photos too; the colours survive."""
+    decoded = image.decode(jpeg(mode=mode), min_side=32)
+    assert (decoded.mode, decoded.size) == ("RGB", (64, 48))
+    want = np.asarray(Image.open(io.BytesIO(GOOD)).convert("L" if mode == "L" else "RGB").convert("RGB"), float)
+    assert np.abs(np.asarray(decoded, float) - want).mean() < 4
+
+
+def test_exif_orientation_is_applied() -> None:
+    """Orientation 6 (a phone held upright) turns the photo by 90 degrees."""
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    out = io.BytesIO()
+    Image.open(io.BytesIO(GOOD)).save(out, "JPEG", exif=exif)
+    assert image.decode(out.getvalue(), min_side=32).size == (48, 64)
+
+
+@pytest.mark.filterwarnings("ignore:Corrupt EXIF data")
+def test_a_damaged_exif_block_does_not_refuse_good_pixels() -> None:
+    """Only the orientation is lost."""
+    out = io.BytesIO()
+    Image.open(io.BytesIO(GOOD)).save(out, "JPEG", exif=b"Exif\0\0MM\0*" + b"\xff" * 40)
+    assert image.decode(out.getvalue(), min_side=32).size == (64, 48)
+
+
+def test_large_photos_are_decoded_scaled() -> None:
+    """A shorter side of 1080 is decoded at 1/4 for a 224 pixel model: never below what the model needs."""
+    assert image.decode(jpeg(size=(1920, 1080)), min_side=224).size == (480, 270)
+    assert image.decode(jpeg(size=(640, 360)), min_side=224).size == (640, 360)
+
+
+def test_the_probe_photo_is_a_jpeg() -> None:
+    """Health checks send it."""
+    assert image.decode(PHOTO, min_side=224).size == (8, 8)

@@ -1,0 +1,327 @@
+"""The JPEG server over real sockets: answers, limits, errors, documentation, health."""
+
+import asyncio
+import base64
+import http.client
+import json
+import re
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import uvicorn
+
+from gateways.backends.torch import TorchPredictor
+from gateways.core.errors import INTERNAL_MESSAGE
+from gateways.jpeg_http import app as application
+from gateways.jpeg_http import schema
+from gateways.jpeg_http.app import create_app
+from tests.unit.tiny_model import MODEL, build, huge_header, jpeg, png
+
+JSON, JPEG, FORM = "application/json", "image/jpeg", "multipart/form-data; boundary=B"
+GOOD = jpeg()
+MIB = 1024 * 1024
+
+
+@dataclass
+class Answer:
+    """One HTTP answer."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def error(self) -> tuple[int, str, str]:
+        """Status, code and message of an error, whose shape is checked on the way."""
+        schema.ErrorAnswer.model_validate(self.json)
+        return self.status, self.json["error"]["code"], self.json["error"]["message"]
+
+
+@dataclass
+class Client:
+    """A server on a port of its own."""
+
+    port: int
+    predictor: TorchPredictor
+
+    def __call__(
+        self, method: str, path: str, body: Any = None, kind: str | None = None, *, chunked: bool = False
+    ) -> Answer:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        try:
+            headers = {"content-type": kind} if kind else {}
+            connection.request(method, path, body, headers, encode_chunked=chunked)
+            response = connection.getresponse()
+            return Answer(response.status, {k.lower(): v for k, v in response.getheaders()}, response.read())
+        finally:
+            connection.close()
+
+
+@contextmanager
+def running(predictor: TorchPredictor) -> Iterator[Client]:
+    """The application under uvicorn, in a thread."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        config = uvicorn.Config(create_app(predictor), log_config=None, access_log=False, http="httptools")
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            deadline = time.monotonic() + 30
+            while not server.started:
+                assert thread.is_alive()
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+            yield Client(listener.getsockname()[1], predictor)
+        finally:
+            server.should_exit = True
+            thread.join(20)
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    with running(TorchPredictor(build(tmp_path_factory.mktemp("classifier")))) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def embedder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    """A server whose model has no classes."""
+    with running(TorchPredictor(build(tmp_path_factory.mktemp("embedding"), "embedding"))) as client:
+        yield client
+
+
+def images(*data: bytes) -> bytes:
+    return json.dumps({"images": [base64.b64encode(one).decode() for one in data]}).encode()
+
+
+def form(*data: bytes, field: str = "images", filename: str = '; filename="a.jpg"') -> bytes:
+    head = f'--B\r\nContent-Disposition: form-data; name="{field}"{filename}\r\n\r\n'.encode()
+    return b"".join(head + one + b"\r\n" for one in data) + b"--B--\r\n"
+
+
+# ---------------------------------------------------------------- answers
+
+
+def test_every_way_to_send_a_photo_gives_the_same_embedding(client: Client) -> None:
+    """base64 JSON, raw and multipart; the answer is what the page documents."""
+    answers = [
+        client("POST", "/embed/base64", images(GOOD), JSON),
+        client("POST", "/embed/base64", images(GOOD), "application/json; charset=utf-8"),
+        client("POST", "/embed", GOOD, JPEG),
+        client("POST", "/embed", form(GOOD), FORM),
+    ]
+    assert [answer.status for answer in answers] == [200] * 4
+    for answer in answers:
+        document = schema.Embeddings.model_validate(answer.json)
+        assert (document.model, document.weights) == (MODEL, "random")
+        assert np.allclose(document.embeddings, answers[0].json["embeddings"], atol=1e-6)
+
+
+def test_classes_are_the_top_five(client: Client) -> None:
+    """Best first, with labels and probabilities."""
+    for answer in (
+        client("POST", "/classify/base64", images(GOOD), JSON),
+        client("POST", "/classify", GOOD, JPEG),
+        client("POST", "/classify", form(GOOD), FORM),
+    ):
+        (classes,) = schema.Classes.model_validate(answer.json).classes
+        assert len(classes) == 5
+        assert classes == sorted(classes, key=lambda c: -c.score)
+        assert classes[0].label == f"label {classes[0].index}"
+
+
+@pytest.mark.parametrize("count", [2, 32])
+def test_many_images_are_answered_in_order(client: Client, count: int) -> None:
+    """32 is the largest request, in both encodings."""
+    photos = [jpeg(seed) for seed in range(count)]
+    one_by_one = [client("POST", "/embed", photo, JPEG).json["embeddings"][0] for photo in photos]
+    for answer in (
+        client("POST", "/embed/base64", images(*photos), JSON),
+        client("POST", "/embed", form(*photos), FORM),
+    ):
+        assert np.allclose(answer.json["embeddings"], one_by_one, atol=1e-6)
+
+
+def test_an_embedding_model_says_that_it_has_no_classes(embedder: Client) -> None:
+    """404 that names the path to use, before the body is read."""
+    for path in ("/classify", "/classify/base64"):
+        status, code, message = embedder("POST", path, b"", JSON).error
+        assert (status, code) == (404, "UNIMPLEMENTED")
+        assert "use /embed" in message
+    assert embedder("POST", "/embed", GOOD, JPEG).status == 200
+
+
+# ---------------------------------------------------------------- bad input
+
+BAD: dict[str, tuple[str, bytes | None, str | None, int, str]] = {
+    # name: path, body, content type, status, part of the message
+    "raw: empty": ("/embed", b"", JPEG, 400, "image is empty"),
+    "raw: not an image": ("/embed", b"hello", JPEG, 400, "image is not a JPEG: send JPEG bytes"),
+    "raw: PNG": ("/embed", png(), JPEG, 400, "image is not a JPEG"),
+    "raw: truncated": ("/embed", GOOD[: len(GOOD) // 2], JPEG, 400, "image is truncated"),
+    "raw: huge header": ("/embed", huge_header(GOOD), JPEG, 400, "65500 x 65500 pixels"),
+    "raw: 21 MiB": ("/embed", GOOD + bytes(21 * MIB), JPEG, 413, "at most 20 MiB"),
+    "raw: 64 MiB": ("/embed", bytes(64 * MIB), JPEG, 413, "larger than 32 MiB"),
+    "raw: no type": ("/embed", GOOD, None, 415, "content-type is missing: send image/jpeg or multipart/form-data"),
+    "raw: other type": ("/embed", png(), "image/png", 415, "content-type is image/png"),
+    "form: no boundary": ("/embed", form(GOOD), "multipart/form-data", 400, "boundary"),
+    "form: garbage": ("/embed", b"garbage", FORM, 400, "the form cannot be read"),
+    "form: truncated": ("/embed", form(GOOD)[:-20], FORM, 400, "the form is truncated"),
+    "form: other field": ("/embed", form(GOOD, field="photo"), FORM, 400, 'no part "images"'),
+    "form: text part": ("/embed", form(b"x", filename=""), FORM, 400, "images[0] is a text part"),
+    "form: 33 images": ("/embed", form(*[GOOD] * 33), FORM, 400, "32"),
+    "form: second is bad": ("/embed", form(GOOD, b"x"), FORM, 400, "images[1] is not a JPEG"),
+    "base64: empty body": ("/embed/base64", b"", JSON, 400, "the body is not JSON"),
+    "base64: bad JSON": ("/embed/base64", b'{"images": [', JSON, 400, 'send {"images": ["<base64>"]}'),
+    "base64: not UTF-8": ("/embed/base64", b'{"images": ["\xff"]}', JSON, 400, "the body is not JSON"),
+    "base64: deep JSON": ("/embed/base64", b"[" * 100_000, JSON, 400, "the body is not JSON"),
+    "base64: a list": ("/embed/base64", b"[1]", JSON, 400, 'the field "images" is missing'),
+    "base64: other field": ("/embed/base64", b'{"image": "x"}', JSON, 400, 'the field "images" is missing'),
+    "base64: null": ("/embed/base64", b'{"images": null}', JSON, 400, "not a list"),
+    "base64: no image": ("/embed/base64", images(), JSON, 400, "0 images: send 1 to 32"),
+    "base64: 33 images": ("/embed/base64", images(*[GOOD] * 33), JSON, 400, "33 images: send 1 to 32"),
+    "base64: a number": ("/embed/base64", b'{"images": [3]}', JSON, 400, "images[0] is not a string"),
+    "base64: bad base64": ("/embed/base64", b'{"images": ["%%%"]}', JSON, 400, "images[0] is not base64"),
+    "base64: no padding": ("/embed/base64", b'{"images": ["/9j/4"]}', JSON, 400, "images[0] is not base64"),
+    "base64: not ASCII": ("/embed/base64", '{"images": ["é"]}'.encode(), JSON, 400, "images[0] is not base64"),
+    "base64: third is bad": ("/embed/base64", images(GOOD, GOOD, b"x"), JSON, 400, "images[2] is not a JPEG"),
+    "base64: other type": ("/embed/base64", images(GOOD), "text/plain", 415, "send application/json"),
+    "base64: 64 MiB": ("/embed/base64", b" " * (64 * MIB), JSON, 413, "larger than 32 MiB"),
+}
+
+
+@pytest.mark.parametrize(("path", "body", "kind", "status", "text"), BAD.values(), ids=BAD.keys())
+def test_bad_input_gets_a_4xx_that_says_what_to_do(
+    client: Client, path: str, body: bytes, kind: str | None, status: int, text: str
+) -> None:
+    """Never a 500; the shape, the code and Server-Timing are always there; the next good request works."""
+    answer = client("POST", path, body, kind)
+    got, code, message = answer.error
+    assert got == status
+    assert code == ("RESOURCE_EXHAUSTED" if status == 413 else "INVALID_ARGUMENT")
+    assert text in message
+    assert "total;dur=" in answer.headers["server-timing"]
+    assert client("POST", "/embed", GOOD, JPEG).status == 200
+
+
+def test_a_chunked_body_is_limited_while_it_is_read(client: Client) -> None:
+    """No declared length: refused as soon as 32 MiB are passed."""
+    pieces = (bytes(MIB) for _ in range(64))
+    status, code, _ = client("POST", "/embed", pieces, JPEG, chunked=True).error
+    assert (status, code) == (413, "RESOURCE_EXHAUSTED")
+
+
+def test_unknown_paths_and_methods(client: Client) -> None:
+    """404 and 405 in the same shape."""
+    assert client("POST", "/nope", b"").error == (404, "NOT_FOUND", "no such path /nope: GET /docs lists what there is")
+    answer = client("GET", "/embed")
+    assert answer.error == (405, "UNIMPLEMENTED", "GET is not allowed on /embed: use POST")
+    assert answer.headers["allow"] == "POST"
+
+
+def test_a_bug_never_shows_its_text(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """500 with the fixed message, and timed like every answer."""
+
+    async def broken(*_: object, **__: object) -> list[Any]:
+        raise KeyError("/secret/path")
+
+    monkeypatch.setattr(client.predictor, "predict", broken)
+    answer = client("POST", "/embed", GOOD, JPEG)
+    assert answer.error == (500, "INTERNAL", INTERNAL_MESSAGE)
+    assert "total;dur=" in answer.headers["server-timing"]
+
+
+# ---------------------------------------------------------------- timing, documentation, health, cancellation
+
+
+def test_server_timing_has_every_stage(client: Client) -> None:
+    """In the order they happen."""
+    header = client("POST", "/embed", GOOD, JPEG).headers["server-timing"]
+    assert re.findall(r"(\w+);dur=\d+\.\d{3}", header) == ["preprocess", "queue", "compute", "encode", "total"]
+
+
+def test_the_documentation_works_offline(client: Client) -> None:
+    """Everything that the page loads comes from this server."""
+    page = client("GET", "/docs").body.decode()
+    loaded = re.findall(r'(?:src|href)="([^"]+)"', page)
+    assert loaded
+    assert all(url.startswith("/docs/assets/") for url in loaded)
+    for url in loaded:
+        assert client("GET", url).status == 200
+
+
+def test_openapi_documents_bodies_answers_and_errors(client: Client) -> None:
+    """Four paths; both body types; every error with its model."""
+    document = client("GET", "/openapi.json").json
+    assert set(document["paths"]) == {"/embed", "/embed/base64", "/classify", "/classify/base64"}
+    raw, base = (document["paths"][path]["post"] for path in ("/embed", "/embed/base64"))
+    assert set(raw["requestBody"]["content"]) == {"image/jpeg", "multipart/form-data"}
+    assert base["requestBody"]["content"]["application/json"]["schema"]["required"] == ["images"]
+    for operation in (raw, base):
+        assert {"200", "400", "413", "415", "429", "504"} <= set(operation["responses"])
+        assert "422" not in operation["responses"]
+
+
+def test_health_is_an_inference_or_a_recent_answer(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """200 while the model answers; 503 as soon as its last answer is old and it answers no more."""
+    monkeypatch.setattr(application, "HEALTH_FRESH_S", 0.0)
+    before = client.predictor.last_answer
+    assert client("GET", "/health").status == 200
+    assert client.predictor.last_answer > before
+    hang = threading.Event()
+    model = client.predictor._model
+    monkeypatch.setattr(client.predictor, "_model", lambda tensors: hang.wait(30) and model(tensors))
+    monkeypatch.setattr(application, "HEALTH_TIMEOUT_S", 0.2)
+    try:
+        status, code, message = client("GET", "/health").error
+        assert (status, code) == (503, "UNAVAILABLE")
+        assert message.startswith("the model does not answer")
+        monkeypatch.setattr(application, "HEALTH_FRESH_S", 60.0)
+        assert client("GET", "/health").status == 200
+    finally:
+        hang.set()
+
+
+def test_a_client_that_leaves_drops_its_work(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The call behind a closed connection is cancelled."""
+    started, cancelled = threading.Event(), threading.Event()
+
+    async def slow(*_: object, **__: object) -> list[Any]:
+        started.set()
+        try:
+            await asyncio.sleep(30)
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+        return []
+
+    monkeypatch.setattr(client.predictor, "predict", slow)
+    connection = http.client.HTTPConnection("127.0.0.1", client.port)
+    connection.request("POST", "/embed", GOOD, {"content-type": JPEG})
+    assert started.wait(10)
+    connection.close()
+    assert cancelled.wait(10)
+
+
+def test_the_container_check_follows_health(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 0 and one line."""
+    from gateways.jpeg_http import health
+
+    monkeypatch.setattr(health, "PORT", client.port)
+    monkeypatch.setattr(health, "watch", lambda probe, name: print(name, probe()) or 0)
+    assert health.main() == 0
+    assert '"status":"ok"' in capsys.readouterr().out

@@ -1,0 +1,88 @@
+"""Real artefacts of a tiny model: what the `models` service writes, small enough to build in a test."""
+
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image
+
+from gateways.core.manifest import Manifest
+
+MODEL = "tiny"
+CLASSES = 10
+DIM = 8
+SIDE = 32
+
+
+class _Tiny(torch.nn.Module):
+    """[N, 3, 32, 32] -> embedding [N, 8] and, for a classifier, logits [N, 10]."""
+
+    def __init__(self, *, classifier: bool) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.convolution = torch.nn.Conv2d(3, DIM, 8, 8)
+        self.linear = torch.nn.Linear(DIM, CLASSES)
+        self.classifier = classifier
+
+    def forward(self, image: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        embedding = self.convolution(image).relu().mean((2, 3))
+        return (embedding, self.linear(embedding)) if self.classifier else (embedding,)
+
+
+def build(artifacts: Path, kind: str = "classifier") -> Manifest:
+    """Write the artefacts below `artifacts` and load them."""
+    directory = artifacts / MODEL
+    directory.mkdir(parents=True)
+    classifier = kind == "classifier"
+    model = _Tiny(classifier=classifier).eval()
+    torch.jit.trace(model, torch.zeros(2, 3, SIDE, SIDE)).save(str(directory / "model.pt"))
+    if classifier:
+        (directory / "labels.txt").write_text("".join(f"label {i}\n" for i in range(CLASSES)))
+    (directory / "manifest.json").write_text(
+        json.dumps(
+            {
+                "schema": 1,
+                "model": MODEL,
+                "kind": kind,
+                "weights": "random",
+                "weights_source": "seed 0",
+                "preprocess": {
+                    "resize": SIDE,
+                    "crop": SIDE,
+                    "interpolation": "bilinear",
+                    "mean": [0.5, 0.5, 0.5],
+                    "std": [0.5, 0.5, 0.5],
+                },
+                "embedding_dim": DIM,
+                "classes": CLASSES if classifier else 0,
+                "build_key": "0" * 64,
+                "files": {},
+                "parity": {"photos": 1, "max_abs": 0.0, "min_cosine": 1.0},
+            }
+        )
+    )
+    return Manifest.load(artifacts, MODEL)
+
+
+def jpeg(seed: int = 0, size: tuple[int, int] = (64, 48), mode: str = "RGB") -> bytes:
+    """A JPEG of coloured blocks; another seed is another photo."""
+    rng = np.random.default_rng(seed)
+    blocks = Image.fromarray(rng.integers(0, 256, (6, 8, 3), dtype=np.uint8))
+    out = io.BytesIO()
+    blocks.resize(size, Image.Resampling.BICUBIC).convert(mode).save(out, "JPEG", quality=90)
+    return out.getvalue()
+
+
+def huge_header(data: bytes, side: int = 65_500) -> bytes:
+    """`data` with a header that claims side x side pixels."""
+    at = data.index(b"\xff\xc0") + 5
+    return data[:at] + side.to_bytes(2, "big") * 2 + data[at + 4 :]
+
+
+def png() -> bytes:
+    """A whole image that is not a JPEG."""
+    out = io.BytesIO()
+    Image.new("RGB", (8, 8)).save(out, "PNG")
+    return out.getvalue()
