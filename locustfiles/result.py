@@ -1,7 +1,7 @@
 """What a headless run leaves behind: a row per route, and the failures by kind."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection
 from pathlib import Path
 
 from locust.env import Environment
@@ -11,13 +11,13 @@ from locust.stats import StatsEntry
 from locustfiles.routes import ROUTES
 
 
-def write(path: Path, environment: Environment, routes: Iterable[str]) -> None:
+def write(path: Path, environment: Environment, routes: Collection[str]) -> None:
     """{"routes": {name: numbers}, "errors": [...], "late_workers": n}; a route without requests has zeros.
 
     `late_workers` counts those whose last numbers (up to 3 s of them) had not reached the master when it ended.
     """
     stats = environment.stats
-    rows = {name: _row(stats.get(name, ROUTES[name].format.protocol)) for name in routes}
+    rows = {name: _row(stats.get(name, ROUTES[name].format.protocol)) for name in ROUTES if name in routes}
     errors = [
         {"route": error.name, "count": error.occurrences, "error": error.to_name()} for error in stats.errors.values()
     ]

@@ -70,7 +70,6 @@ def watch(
         _store(path, replace(state, failures=failures, progress=count))
         print(f"{name}: {'not ready yet' if starting else f'failure {failures}'}: {type(error).__name__}: {error}")
         if failures >= FAILURES_TO_HEAL and (failures - FAILURES_TO_HEAL) % 2 == 0:
-            print(f"{name}: ending the server so that the container restarts", flush=True)
             (heal or end_server)()
         return 1
     _store(path, replace(state, failures=0, progress=count, answered=True))
@@ -79,6 +78,7 @@ def watch(
 
 def end_server() -> None:
     """End every child of PID 1 (the container's init): SIGTERM, then SIGKILL after STOP_GRACE_S."""
+    print("ending the server so that the container restarts", flush=True)
     own = os.getpid()
     for sig in (signal.SIGTERM, signal.SIGKILL):
         for pid in _children_of_init():

@@ -460,6 +460,22 @@ def test_triton_says_400_to_bad_json(edge: Edge) -> None:
         assert edge.post(f"/v2/models/{model}/infer", b"stub")[0] == 500
 
 
+@HTTP_VERSIONS
+def test_deep_json_never_reaches_triton(edge: Edge, version: str) -> None:
+    """100,000 levels end the real server: 64 are let through, also in a body larger than the connection's buffer."""
+    path = "/v2/models/m/infer"
+    status, _, body = edge.post(path, b"[" * 200_000, version=version)
+    assert status == 400
+    assert "nested deeper than 64 levels" in body["error"]
+    large = b"\0" + b"[" * 64 + b"1," * 2 * MIB + b"]" * 64
+    assert edge.post(path, large, version=version)[2] == large
+    tensor = b"\0" + b"[" * 200_000
+    assert edge.post(path, tensor, "-H", "inference-header-content-length: 10", version=version)[2] == tensor
+    status, _, body = edge.post(path, tensor, "-H", "inference-header-content-length: 200000", version=version)
+    assert status == 400
+    assert "longer than 65536 bytes" in body["error"]
+
+
 NO_MESSAGE = "not a PredictionsRequest: generate the client from TorchServe's inference.proto"
 ERROR = '{{\n  "code": {},\n  "type": "InvalidInput",\n  "message": "{}"\n}}\n'
 

@@ -241,7 +241,7 @@ class Page:
 
     def workers(self) -> int:
         try:
-            return len(health.workers(self.address))
+            return len(health.workers(*self.address))
         except OSError:
             return 0
 
