@@ -40,7 +40,7 @@ WORKER = Victim("torchserve", "[m]odel_service_worker", "torchserve-http/raw")
 JPEG = Victim("jpeg-http", "[g]ateways.jpeg_http$", "jpeg-http/raw", RESTARTED)
 TYPED = Victim("typed-grpc", "[g]ateways.typed_grpc$", "typed-grpc/unary", RESTARTED)
 ENVOY = Victim("edge", "^[e]nvoy ", "typed-http", RESTARTED)
-# KILL takes a process away; STOP leaves it there and silent. All victims of a signal are hit at once: each heals by itself.
+# KILL takes a process away; STOP leaves it there and silent. All victims of a signal are hit at once: each must heal alone.
 WAVES = {"KILL": (STUBS, WORKER, JPEG, TYPED, ENVOY), "STOP": (STUBS, WORKER, JPEG)}
 
 
@@ -82,6 +82,7 @@ def wave(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         for victim in victims
     ],
     indirect=["wave"],
+    scope="module",
 )
 def test_a_dead_process_is_healed(wave: Wave, victim: Victim, photo: bytes) -> None:
     """The engine sees it where nobody else would, and the route answers again."""

@@ -29,15 +29,8 @@ def test_mypy() -> None:
 
 
 def test_imports_point_one_way() -> None:
-    """core knows no transport; one protocol never imports another (contracts in pyproject.toml)."""
+    """core knows no transport, one protocol never imports another, the load imports neither (contracts in pyproject.toml)."""
     check("lint-imports", "--no-cache")
-
-
-def test_locustfiles_never_import_the_gateways() -> None:
-    """The load generator is a client: it shares no code with what it measures."""
-    for path in (ROOT / "locustfiles").rglob("*.py"):
-        for line in path.read_text().splitlines():
-            assert not re.match(r"\s*(import|from) (gateways|models)\b", line), f"{path}: {line}"
 
 
 def test_shellcheck() -> None:
