@@ -87,6 +87,15 @@ def channel() -> grpc.Channel:
     return grpc.insecure_channel(EDGE, options=CHANNEL_OPTIONS)
 
 
+def raw_call(
+    open_channel: grpc.Channel, method: str, message: bytes, metadata: Sequence[tuple[str, str]] = ()
+) -> bytes:
+    """A unary call with a message of any bytes. Raises grpc.RpcError."""
+    call: Any = open_channel.unary_unary(method)
+    answer: bytes = call(message, timeout=TIMEOUT_S, metadata=tuple(metadata))
+    return answer
+
+
 def b64(jpeg: bytes) -> str:
     return base64.b64encode(jpeg).decode()
 

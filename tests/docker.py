@@ -1,6 +1,7 @@
 """The running stack, seen from the Docker engine."""
 
 import json
+import os
 import subprocess
 import time
 from collections.abc import Callable
@@ -8,7 +9,7 @@ from typing import Any
 
 from tests.repository import ROOT
 
-PROJECT = "fiveway"
+PROJECT = os.environ.get("COMPOSE_PROJECT_NAME", "fiveway")
 
 
 def docker(*arguments: str, timeout: float = 120, check: bool = True) -> str:

@@ -27,6 +27,7 @@ from gateways.core.errors import ServeError, Status, as_serve_error
 from gateways.core.health import PHOTO
 from gateways.core.timing import Stages
 from gateways.jpeg_http import body, schema
+from gateways.jpeg_http.admission import Admission
 from gateways.jpeg_http.timed import Timed, stages_of
 
 TIMEOUT_S = 30.0
@@ -39,7 +40,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
         400: "Not JSON, a missing field, not base64, not a JPEG, truncated, too many pixels, or not 1 to 32 images",
         413: "The body is larger than 32 MiB, or one image than 20 MiB",
         415: "Another content type than listed here",
-        429: "Too many images are waiting already",
+        429: "Too many images or bytes are waiting already",
         504: f"No answer within {TIMEOUT_S:g} s",
     }.items()
 }
@@ -75,7 +76,7 @@ def create_app(predictor: TorchPredictor) -> ASGIApp:
     app.add_exception_handler(ClientDisconnect, _gone)
     app.add_exception_handler(Exception, _bug)
     _add_routes(app, predictor)
-    return Timed(app)
+    return Timed(Admission(app))
 
 
 def _add_routes(app: FastAPI, predictor: TorchPredictor) -> None:

@@ -47,7 +47,7 @@ class PyTorch:
         torch._C._jit_set_texpr_fuser_enabled(False)  # Debian's build stalls in the fuser
         torch.set_num_threads(1)
         self.manifest = Manifest.load(ARTIFACTS, MODEL)
-        self._model = torch.jit.load(str(self.manifest.directory / "model.pt")).eval()  # type: ignore[no-untyped-call]
+        self._model = torch.jit.load(str(self.manifest.directory / "model.pt")).eval()
         self._answers: dict[str, Reference] = {}
 
     def photo(self, name: str, jpeg: bytes) -> Reference:

@@ -16,7 +16,7 @@ from fiveway.vision.v1 import vision_pb2 as typed
 from torchserve import inference_pb2 as torchserve
 from tritonclient.grpc import service_pb2 as kserve
 
-from tests.clients import EDGE, MODEL, TIMEOUT_S, b64, channel, form
+from tests.clients import EDGE, MODEL, TIMEOUT_S, b64, channel, form, raw_call
 from tests.conftest import PHOTOS
 
 PHOTO = (PHOTOS / "otter_224x224.jpg").read_bytes()
@@ -64,9 +64,8 @@ class Grpc:
     def send(self) -> tuple[str, str]:
         """(status name, message)."""
         with channel() as open_channel:
-            call = open_channel.unary_unary(self.method)
             try:
-                call(self.body, timeout=TIMEOUT_S, metadata=self.metadata)
+                raw_call(open_channel, self.method, self.body, self.metadata)
             except grpc.RpcError as error:
                 return error.code().name, error.details() or ""
         return "OK", ""

@@ -4,7 +4,8 @@ Runs after all other tests: here servers die.
 """
 
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,55 +41,62 @@ WORKER = Victim("torchserve", "[m]odel_service_worker", "torchserve-http/raw")
 JPEG = Victim("jpeg-http", "[g]ateways.jpeg_http$", "jpeg-http/raw", RESTARTED)
 TYPED = Victim("typed-grpc", "[g]ateways.typed_grpc$", "typed-grpc/unary", RESTARTED)
 ENVOY = Victim("edge", "^[e]nvoy ", "typed-http", RESTARTED)
-# KILL takes a process away; STOP leaves it there and silent. All victims of a signal are hit at once: each must heal alone.
-WAVES = {"KILL": (STUBS, WORKER, JPEG, TYPED, ENVOY), "STOP": (STUBS, WORKER, JPEG)}
+KILLED = (STUBS, WORKER, JPEG, TYPED, ENVOY)
+FROZEN = (STUBS, WORKER, JPEG)
 
 
-@dataclass(frozen=True)
-class Wave:
-    """A signal that was sent, and the file that the engine's events go to."""
-
-    signal: str
-    events: Path
-
-
-@pytest.fixture(scope="module")
-def wave(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wave]:
-    """Every victim of one signal is hit; afterwards the stack is healthy again."""
-    signal: str = request.param
+@contextmanager
+def hit(signal: str, victims: Sequence[Victim], events: Path) -> Iterator[Path]:
+    """Send the signal to all of them at once: each must heal by itself. The engine's events go to the file."""
     wait_until(all_healthy, "everything healthy", seconds=HEALED_S)
-    log = tmp_path_factory.mktemp("events") / "log"
     line = '{{index .Actor.Attributes "com.docker.compose.service"}} {{.Status}}'
     only = ("--filter", f"label=com.docker.compose.project={PROJECT}")
     kinds = ("--filter", "event=die", "--filter", "event=health_status")
-    with log.open("w") as file:
-        events = subprocess.Popen(["docker", "events", *only, *kinds, "--format", line], stdout=file)
+    with events.open("w") as file:
+        watcher = subprocess.Popen(["docker", "events", *only, *kinds, "--format", line], stdout=file)
     try:
-        for victim in WAVES[signal]:
+        for victim in victims:
             send(signal, victim)
-        yield Wave(signal, log)
-        wait_until(all_healthy, "everything healthy again", seconds=HEALED_S)
+        yield events
     finally:
-        events.kill()
-        events.wait()
+        watcher.kill()
+        watcher.wait()
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    with hit("KILL", KILLED, tmp_path_factory.mktemp("killed") / "events") as events:
+        yield events
+
+
+@pytest.fixture(scope="module")
+def frozen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    with hit("STOP", FROZEN, tmp_path_factory.mktemp("frozen") / "events") as events:
+        yield events
+
+
+def names(victim: Victim) -> str:
+    return victim.service
 
 
 @pytest.mark.timeout(2 * HEALED_S)
-@pytest.mark.parametrize(
-    ("wave", "victim"),
-    [
-        pytest.param(signal, victim, id=f"{signal}-{victim.service}")
-        for signal, victims in WAVES.items()
-        for victim in victims
-    ],
-    indirect=["wave"],
-    scope="module",
-)
-def test_a_dead_process_is_healed(wave: Wave, victim: Victim, photo: bytes) -> None:
-    """The engine sees it where nobody else would, and the route answers again."""
+@pytest.mark.parametrize("victim", KILLED, ids=names)
+def test_a_dead_process_is_healed(killed: Path, victim: Victim, photo: bytes) -> None:
+    """A process that is gone: the engine sees it where nobody else would, and the route answers again."""
+    healed(victim, killed, photo)
+
+
+@pytest.mark.timeout(2 * HEALED_S)
+@pytest.mark.parametrize("victim", FROZEN, ids=names)
+def test_a_hung_process_is_healed(frozen: Path, victim: Victim, photo: bytes) -> None:
+    """A process that is there and silent: the same."""
+    healed(victim, frozen, photo)
+
+
+def healed(victim: Victim, events: Path, photo: bytes) -> None:
     if victim.noticed:
         wanted = f"{victim.service} {victim.noticed}"
-        wait_until(lambda: wanted in wave.events.read_text().splitlines(), wanted, seconds=HEALED_S)
+        wait_until(lambda: wanted in events.read_text().splitlines(), wanted, seconds=HEALED_S)
     wait_until(lambda: len(CLIENTS[victim.client]([photo])) == 1, f"{victim.client} answers again", seconds=HEALED_S)
 
 
@@ -108,6 +116,7 @@ def send(signal: str, victim: Victim) -> None:
 @pytest.fixture(scope="module")
 def stopped() -> Iterator[dict[str, list[int]]]:
     """Every container stopped as `docker compose stop` does, with its exit status; all are started again afterwards."""
+    wait_until(all_healthy, "everything healthy", seconds=HEALED_S)
     found = sorted(containers(), key=lambda one: STOP_ORDER.index(service_of(one)))
     ids = [one["Id"] for one in found]
     for identifier in ids:

@@ -28,6 +28,7 @@ from tests.clients import (
     kserve_grpc,
     kserve_http,
     post_json,
+    raw_call,
     request,
     tensors,
 )
@@ -315,5 +316,5 @@ def test_controls_are_not_reachable_over_grpc(method: str) -> None:
     with channel() as open_channel:
         for metadata in ((), (("x-route", "trt-grpc"),), (("x-backend", "triton"),)):
             with pytest.raises(grpc.RpcError) as raised:
-                open_channel.unary_unary(method)(b"", timeout=TIMEOUT_S, metadata=metadata)
+                raw_call(open_channel, method, b"", metadata)
             assert raised.value.code() is grpc.StatusCode.UNIMPLEMENTED

@@ -12,7 +12,18 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def on_a_bare_machine(shell: str, *options: str) -> subprocess.CompletedProcess[str]:
     """Run `shell` in a fresh Debian that has no Docker, with this repository at /repo, read-only."""
-    command = ["docker", "run", "--rm", "--network=none", f"--volume={ROOT}:/repo:ro", *options, "debian:trixie-slim", "bash", "-c", shell]
+    command = [
+        "docker",
+        "run",
+        "--rm",
+        "--network=none",
+        f"--volume={ROOT}:/repo:ro",
+        *options,
+        "debian:trixie-slim",
+        "bash",
+        "-c",
+        shell,
+    ]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
@@ -26,8 +37,18 @@ def on_a_bare_machine(shell: str, *options: str) -> subprocess.CompletedProcess[
             "Debian 12/13 and Ubuntu 22.04/24.04 only, this is fedora-43: install Docker",
             id="unsupported system",
         ),
-        pytest.param("/repo/scripts/up", ["--tmpfs=/var/lib/docker:size=1g"], "disk too small: /var/lib/docker has 1 GB free", id="disk too small"),
-        pytest.param("CA_BUNDLE=/no/such.pem; export CA_BUNDLE; . /repo/scripts/lib.sh; find_ca_bundle", [], "set CA_BUNDLE to a readable PEM file", id="no such CA bundle"),
+        pytest.param(
+            "/repo/scripts/up",
+            ["--tmpfs=/var/lib/docker:size=1g"],
+            "disk too small: /var/lib/docker has 1 GB free",
+            id="disk too small",
+        ),
+        pytest.param(
+            "CA_BUNDLE=/no/such.pem; export CA_BUNDLE; . /repo/scripts/lib.sh; find_ca_bundle",
+            [],
+            "set CA_BUNDLE to a readable PEM file",
+            id="no such CA bundle",
+        ),
     ],
 )
 def test_refusals_are_one_line(shell: str, options: list[str], says: str) -> None:
@@ -35,7 +56,8 @@ def test_refusals_are_one_line(shell: str, options: list[str], says: str) -> Non
     done = on_a_bare_machine(shell, *options)
     assert done.returncode == 1, done
     assert done.stdout == ""
-    assert done.stderr.startswith("fiveway: ") and done.stderr.count("\n") == 1, done.stderr
+    assert done.stderr.startswith("fiveway: ")
+    assert done.stderr.count("\n") == 1, done.stderr
     assert says in done.stderr
 
 
@@ -45,8 +67,16 @@ def test_a_taken_port_is_named(variable: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         # Another project name: the running stack's own ports are not the question.
-        environment = {**os.environ, "COMPOSE_PROJECT_NAME": "fiveway-port-test", "EDGE_PORT": "1", "LOCUST_PORT": "2", variable: port}
-        done = subprocess.run([ROOT / "scripts/up"], env=environment, capture_output=True, text=True, timeout=60, check=False)
+        environment = {
+            **os.environ,
+            "COMPOSE_PROJECT_NAME": "fiveway-port-test",
+            "EDGE_PORT": "1",
+            "LOCUST_PORT": "2",
+            variable: port,
+        }
+        done = subprocess.run(
+            [ROOT / "scripts/up"], env=environment, capture_output=True, text=True, timeout=60, check=False
+        )
     assert done.returncode == 1, done
     assert f"port {port} on 127.0.0.1 is taken by another program" in done.stderr
     assert f"{variable}=18080 scripts/up" in done.stderr

@@ -29,7 +29,7 @@ def test_mypy() -> None:
 
 
 def test_imports_point_one_way() -> None:
-    """core knows no transport, one protocol never imports another, the load imports neither (contracts in pyproject.toml)."""
+    """core knows no transport; one protocol never imports another; the load imports neither (see pyproject.toml)."""
     check("lint-imports", "--no-cache")
 
 

@@ -4,8 +4,8 @@ import re
 
 from tests.repository import ROOT
 
-# The shell's own.
-NOT_OURS = {"PWD"}
+# The shell's and Compose's own.
+NOT_OURS = {"PWD", "COMPOSE_PROJECT_NAME"}
 # `${NAME:-default}` in Compose files, `setting NAME default` in scripts.
 COMPOSE = re.compile(r"(?<!\$)\$\{(\w+)(?::?[-?+]([^}]*))?\}")
 SCRIPT = re.compile(r"\bsetting ([A-Z_]+) (?:\"([^\"]*)\"|(\S+?)[)\s])")

@@ -20,8 +20,8 @@ import uvicorn
 
 from gateways.backends.torch import TorchPredictor
 from gateways.core.errors import INTERNAL_MESSAGE
+from gateways.jpeg_http import admission, schema
 from gateways.jpeg_http import app as application
-from gateways.jpeg_http import schema
 from gateways.jpeg_http.app import create_app
 from tests.unit.tiny_model import MODEL, build, huge_header, jpeg, png
 
@@ -221,6 +221,15 @@ def test_a_chunked_body_is_limited_while_it_is_read(client: Client) -> None:
     pieces = (bytes(MIB) for _ in range(64))
     status, code, _ = client("POST", "/embed", pieces, JPEG, chunked=True).error
     assert (status, code) == (413, "RESOURCE_EXHAUSTED")
+
+
+def test_too_many_bytes_at_once_are_refused(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """429 while the bodies of all requests together pass the bound; what was held is free again afterwards."""
+    monkeypatch.setattr(admission, "MAX_HELD", len(GOOD) - 1)
+    status, code, _ = client("POST", "/embed", GOOD, JPEG).error
+    assert (status, code) == (429, "RESOURCE_EXHAUSTED")
+    monkeypatch.setattr(admission, "MAX_HELD", len(GOOD))
+    assert [client("POST", "/embed", GOOD, JPEG).status for _ in range(3)] == [200] * 3
 
 
 def test_unknown_paths_and_methods(client: Client) -> None:
