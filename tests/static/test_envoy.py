@@ -460,6 +460,14 @@ def test_triton_says_400_to_bad_json(edge: Edge) -> None:
         assert edge.post(f"/v2/models/{model}/infer", b"stub")[0] == 500
 
 
+def test_a_form_never_reaches_torchserve(edge: Edge) -> None:
+    """What `curl --data-binary` sends unless told: the real server answers 500 and echoes the photo."""
+    status, _, body = edge.post("/predictions/m", b"\xff\xd8\xff")
+    assert status == 415
+    assert "content-type: image/jpeg" in body["error"]["message"]
+    assert edge.post("/predictions/m", b"\xff\xd8\xff", "-H", "content-type: image/jpeg")[0] == 200
+
+
 @HTTP_VERSIONS
 def test_deep_json_never_reaches_triton(edge: Edge, version: str) -> None:
     """100,000 levels end the real server: 64 are let through, also in a body larger than the connection's buffer."""
@@ -474,6 +482,15 @@ def test_deep_json_never_reaches_triton(edge: Edge, version: str) -> None:
     status, _, body = edge.post(path, tensor, "-H", "inference-header-content-length: 200000", version=version)
     assert status == 400
     assert "longer than 65536 bytes" in body["error"]
+
+
+def test_triton_says_invalid_argument_to_bytes_that_are_no_message(edge: Edge) -> None:
+    """gRPC's own INTERNAL for them is mended; an INTERNAL of Triton's stays."""
+    for route in ("onnx-grpc", "trt-grpc"):
+        answer = edge.call(KSERVE + "ModelInfer", x_route=route, x_fail_bin=b"INTERNAL:Unable to parse request")
+        assert answer.startswith("INVALID_ARGUMENT: the bytes are no message")
+        answer = edge.call(KSERVE + "ModelInfer", x_route=route, x_fail_bin=b"INTERNAL:Stub process is not healthy")
+        assert answer == "INTERNAL: Stub process is not healthy"
 
 
 NO_MESSAGE = "not a PredictionsRequest: generate the client from TorchServe's inference.proto"
