@@ -176,6 +176,8 @@ NOT_SERVED = "not served at this port"
 NOT_IMAGE = b"This is a text and not a photo. " * 8
 TRUNCATED = PHOTO[: len(PHOTO) // 2]
 HUGE = huge_header()
+LARGE = PHOTO + bytes(21 * MIB)
+DEEP = b"[" * 100_000
 TRT = f"{MODEL}_trt"
 TRITON_MODELS = (("onnx", MODEL), ("trt", TRT))
 IMAGE = (3, 224, 224)
@@ -213,7 +215,9 @@ def rpc(status: str, says: str, route: str, build: Callable[[], Request]) -> Ref
     return Refusal(route, build, status, says)
 
 
-def of_jpegs(says: str, jpeg: bytes, status: int = 400, code: str = "INVALID_ARGUMENT") -> tuple[Refusal, ...]:
+def of_jpegs(
+    says: str, jpeg: bytes, status: int = 400, code: str = "INVALID_ARGUMENT", *, typed_http_status: int | None = None
+) -> tuple[Refusal, ...]:
     """The same bad photo on every route that takes photos; `says` is in the message of each."""
     return (
         http(status, says, "jpeg-http", lambda: jpeg_json([b64(jpeg)])),
@@ -223,7 +227,8 @@ def of_jpegs(says: str, jpeg: bytes, status: int = 400, code: str = "INVALID_ARG
         http(status, says, "torchserve-http", lambda: torchserve_json(b64(jpeg))),
         rpc(code, says, "torchserve-grpc", lambda: torchserve_grpc(jpeg)),
         rpc(code, says, "typed-grpc", lambda: typed_grpc(jpeg)),
-        http(status, says, "typed-http", lambda: typed_http([b64(jpeg)])),
+        rpc(code, says, "typed-grpc", lambda: replace(typed_grpc(jpeg), metadata=(("x-backend", "triton"),))),
+        http(typed_http_status or status, says, "typed-http", lambda: typed_http([b64(jpeg)])),
     )
 
 
@@ -258,6 +263,10 @@ CASES = (
         note="refused by its header, before a pixel is decoded",
     ),
     Case(
+        "JPEG of 21 MiB",
+        of_jpegs("is 21 MiB: send a JPEG of at most 20 MiB", LARGE, 413, "RESOURCE_EXHAUSTED", typed_http_status=429),
+    ),
+    Case(
         "empty body",
         (
             http(400, "the body is not JSON", "jpeg-http", lambda: Http("/embed/base64", b"", JSON)),
@@ -282,11 +291,11 @@ CASES = (
                 lambda model: kserve_grpc(model, (1, *IMAGE), big()),
             ),
             http(413, TOO_LARGE, "torchserve-http", lambda: torchserve_raw(big())),
-            rpc("RESOURCE_EXHAUSTED", "send a smaller image", "torchserve-grpc", lambda: torchserve_grpc(big())),
+            rpc("RESOURCE_EXHAUSTED", TOO_LARGE, "torchserve-grpc", lambda: torchserve_grpc(big())),
             rpc("RESOURCE_EXHAUSTED", "larger than max", "typed-grpc", lambda: typed_grpc(big())),
             http(413, TOO_LARGE, "typed-http", lambda: Http("/v1/predict", big(), JSON)),
         ),
-        note="HTTP: refused by Envoy on the announced length; gRPC announces none, so each server says it",
+        note="HTTP: refused by Envoy on the announced length; gRPC announces none, see below",
     ),
     Case(
         "64 MiB body, its length not announced",
@@ -316,6 +325,15 @@ CASES = (
             rpc("INVALID_ARGUMENT", "PredictionsRequest", "torchserve-grpc", lambda: torchserve_bytes(NOT_PROTO)),
             rpc("INVALID_ARGUMENT", "generate your client", "typed-grpc", lambda: typed_bytes(NOT_PROTO)),
             http(400, "end of string", "typed-http", lambda: Http("/v1/predict", NOT_JSON, JSON)),
+        ),
+    ),
+    Case(
+        "JSON nested 100,000 levels deep",
+        (
+            http(400, "the body is not JSON", "jpeg-http", lambda: Http("/embed/base64", DEEP, JSON)),
+            *triton_http(400, "is nested deeper than 64 levels", lambda model: Http(infer_path(model), DEEP, JSON)),
+            http(400, "the body is not JSON", "torchserve-http", lambda: torchserve_raw(DEEP, kind=JSON_TYPE)),
+            http(400, "Message too deep", "typed-http", lambda: Http("/v1/predict", DEEP, JSON)),
         ),
     ),
     Case(
@@ -405,3 +423,4 @@ CASES = (
         ),
     ),
 )
+CASES_BY_NAME = {case.name: case for case in CASES}
