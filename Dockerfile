@@ -164,7 +164,9 @@ RUN --mount=type=secret,id=ca \
 FROM torch AS tests
 RUN apt-get update \
     && apt-get install -y --no-install-recommends chromium-headless-shell curl docker-buildx docker-cli docker-compose \
-    && rm -rf /var/lib/apt/lists/*
+    && rm -rf /var/lib/apt/lists/* \
+    # The browser draws by itself: an OpenGL driver, its compiler and a debugging layer would be 190 MB of nothing.
+    && rm /usr/lib/x86_64-linux-gnu/libgallium-* /usr/lib/x86_64-linux-gnu/libLLVM.so.19.1 /usr/lib/chromium/libVkLayer_*
 COPY --from=grpcurl /usr/local/bin/grpcurl /usr/local/bin/grpcurl
 COPY tests/requirements.txt /tmp/requirements.txt
 RUN --mount=type=secret,id=ca pip-install /tmp/requirements.txt
