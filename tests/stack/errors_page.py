@@ -74,7 +74,8 @@ REASONS = (
     "table `RESOURCE_EXHAUSTED` is 429.",
     "The body limit of 32 MiB is Envoy's for HTTP and for TorchServe's gRPC, whose server would reset the stream "
     "without a word. Other gRPC messages stream through, and their server refuses them: Triton takes any length and "
-    "compares it with the shape. It keeps room for the 16 largest messages that it has taken, to use again.",
+    "compares it with the shape. It keeps room for the 16 largest messages that it has taken, to use again. "
+    "Only its memory limit bounds a message: one that reaches it ends Triton, and the restart policy starts it again.",
 )
 
 
