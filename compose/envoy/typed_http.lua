@@ -18,6 +18,10 @@ function envoy_on_response(handle)
   if body and headers:get(":status") ~= "200" then
     local code, message = string.match(body:getBytes(0, body:length()), '^{"code":(%d+),"message":(".-"),"details":%[.*%]}%s*$')
     if code then
+      -- gRPC has one status for too large and for too many; in HTTP the first is 413, as 429 would say: send it again.
+      if code == "8" and string.find(message, " MiB: send ", 1, true) then
+        headers:replace(":status", "413")
+      end
       local length = body:setBytes('{"error":{"code":"' .. (NAMES[tonumber(code)] or "UNKNOWN") .. '","message":' .. message .. "}}")
       headers:replace("content-length", tostring(length))
     end

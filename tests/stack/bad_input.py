@@ -215,9 +215,7 @@ def rpc(status: str, says: str, route: str, build: Callable[[], Request]) -> Ref
     return Refusal(route, build, status, says)
 
 
-def of_jpegs(
-    says: str, jpeg: bytes, status: int = 400, code: str = "INVALID_ARGUMENT", *, typed_http_status: int | None = None
-) -> tuple[Refusal, ...]:
+def of_jpegs(says: str, jpeg: bytes, status: int = 400, code: str = "INVALID_ARGUMENT") -> tuple[Refusal, ...]:
     """The same bad photo on every route that takes photos; `says` is in the message of each."""
     return (
         http(status, says, "jpeg-http", lambda: jpeg_json([b64(jpeg)])),
@@ -228,7 +226,7 @@ def of_jpegs(
         rpc(code, says, "torchserve-grpc", lambda: torchserve_grpc(jpeg)),
         rpc(code, says, "typed-grpc", lambda: typed_grpc(jpeg)),
         rpc(code, says, "typed-grpc", lambda: replace(typed_grpc(jpeg), metadata=(("x-backend", "triton"),))),
-        http(typed_http_status or status, says, "typed-http", lambda: typed_http([b64(jpeg)])),
+        http(status, says, "typed-http", lambda: typed_http([b64(jpeg)])),
     )
 
 
@@ -264,7 +262,7 @@ CASES = (
     ),
     Case(
         "JPEG of 21 MiB",
-        of_jpegs("is 21 MiB: send a JPEG of at most 20 MiB", LARGE, 413, "RESOURCE_EXHAUSTED", typed_http_status=429),
+        of_jpegs("is 21 MiB: send a JPEG of at most 20 MiB", LARGE, 413, "RESOURCE_EXHAUSTED"),
     ),
     Case(
         "empty body",

@@ -70,8 +70,6 @@ REASONS = (
     "`INVALID_ARGUMENT` (`compose/envoy/triton_grpc.lua`).",
     "JSON nested 100,000 levels deep ends Triton's process. Envoy lets 64 levels through "
     "(`compose/envoy/triton_http.lua`).",
-    "gRPC has one status for too large and for too many. `typed-http` is the gRPC service transcoded, and by the usual "
-    "table `RESOURCE_EXHAUSTED` is 429.",
     "The body limit of 32 MiB is Envoy's for HTTP and for TorchServe's gRPC, whose server would reset the stream "
     "without a word. Other gRPC messages stream through, and their server refuses them: Triton takes any length and "
     "compares it with the shape. It keeps room for the 16 largest messages that it has taken, to use again. "

@@ -108,6 +108,13 @@ class FakeGrpc(grpc.GenericRpcHandler):
         return grpc.unary_unary_rpc_method_handler(answer)
 
 
+# Images that the fake refuses with the one status that gRPC has for both.
+TOO_MUCH = {
+    b"\0": "images[0] is 21 MiB: send a JPEG of at most 20 MiB",
+    b"\1": "128 batches are at work already: try again",
+}
+
+
 class FakeVision(vision_pb2_grpc.VisionServiceServicer):
     """The typed service, without a model: the number of images is the first class index."""
 
@@ -115,6 +122,8 @@ class FakeVision(vision_pb2_grpc.VisionServiceServicer):
         context.set_trailing_metadata((("server-timing", "total;dur=1.500"),))
         if not request.images:
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, 'images is "empty": send 1 to 32 JPEG files')
+        if request.images[0] in TOO_MUCH:
+            context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, TOO_MUCH[request.images[0]])
         classes = [vision_pb2.ClassScore(index=len(request.images), label="tabby", score=0.0)]
         prediction = vision_pb2.Prediction(classes=classes)
         return vision_pb2.PredictResponse(predictions=[prediction], model="m", weights=vision_pb2.WEIGHTS_REAL)
@@ -577,6 +586,8 @@ def test_the_typed_service_over_http(edge: Edge, version: str) -> None:
         ("", JSON, 400, "INVALID_ARGUMENT", ""),
         ("{garbage", JSON, 400, "INVALID_ARGUMENT", ""),
         ('{"images": ["***"]}', JSON, 400, "INVALID_ARGUMENT", ""),
+        ('{"images": ["AA=="]}', JSON, 413, "RESOURCE_EXHAUSTED", "send a JPEG of at most 20 MiB"),
+        ('{"images": ["AQ=="]}', JSON, 429, "RESOURCE_EXHAUSTED", "try again"),
         ('{"images": "/9g="', JSON, 400, "INVALID_ARGUMENT", ""),
         ('{"images": [1]}', JSON, 400, "INVALID_ARGUMENT", ""),
         ('{"top_k": -1}', JSON, 400, "INVALID_ARGUMENT", ""),
