@@ -39,3 +39,14 @@ find_ca_bundle() {
     export CA_BUNDLE=$bundle
   fi
 }
+
+# Docker refuses a CPU limit above what its machine has. Asked of the engine: nproc would answer for this shell (OMP_NUM_THREADS, cpusets).
+fit_cpus() {
+  if [ -z "$(setting CPUS "")" ] && [ "$(docker info --format '{{.NCPU}}')" = 1 ]; then export CPUS=1; fi
+}
+
+# What Compose must know of this machine; every verb calls it before it calls Compose.
+know_machine() {
+  find_ca_bundle
+  fit_cpus
+}
