@@ -1,7 +1,9 @@
 # Every image of the stack: one named target per service, shared stages first.
 #
-#   python    trixie + Python 3.13 + /opt/venv                      -> locust, typed-grpc
+#   python    trixie + Python 3.13 + /opt/venv                      -> typed-grpc
+#   load      python + Locust                                       -> locust, bench
 #   torch     python + PyTorch (Debian's CPU build) + torchvision   -> models, torchserve, jpeg-http, tests
+#   golang    python + Debian's Go                                  -> bench, tests (a program each)
 #
 # Locked dependencies are a layer of their own, before any code. `pip-install` says how a private CA reaches pip.
 
@@ -32,6 +34,12 @@ ENV OPENBLAS_NUM_THREADS=1 \
     MALLOC_MMAP_MAX_=0 \
     MALLOC_TRIM_THRESHOLD_=8000000000 \
     MALLOC_TOP_PAD_=268435456
+
+# ---------------------------------------------------------------- golang
+FROM python AS golang
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends golang-go \
+    && rm -rf /var/lib/apt/lists/*
 
 # ---------------------------------------------------------------- triton
 # Bookworm for its Python 3.11, the newest that numpy 1.26 runs on beside this server (gateways/triton/requirements.in).
@@ -123,18 +131,43 @@ USER 65532:65532
 CMD ["python", "-m", "models.build"]
 
 # ---------------------------------------------------------------- locust
-FROM python AS locust
+FROM python AS load
 COPY locustfiles/requirements.txt /tmp/
 RUN --mount=type=secret,id=ca pip-install /tmp/requirements.txt
+# gevent and Locust look for settings in a home folder; there is one that can be read and written.
+ENV HOME=/tmp \
+    LOCUST_LOCUSTFILE=/app/locustfiles/locustfile.py
+
+FROM load AS locust
 COPY proto/gen proto/gen
 COPY models/photos models/photos
 COPY locustfiles locustfiles
 USER 65532:65532
-# gevent and Locust look for settings in a home folder; there is one that can be read and written.
-ENV HOME=/tmp \
-    LOCUST_LOCUSTFILE=/app/locustfiles/locustfile.py
 EXPOSE 8089
 CMD ["locust"]
+
+# ---------------------------------------------------------------- bench
+FROM golang AS grpc-raw
+WORKDIR /src
+COPY locustfiles/bench/generators/grpc_raw/go.mod locustfiles/bench/generators/grpc_raw/go.sum ./
+RUN --mount=type=secret,id=ca \
+    [ ! -s /run/secrets/ca ] || export SSL_CERT_FILE=/run/secrets/ca; \
+    go mod download
+COPY locustfiles/bench/generators/grpc_raw ./
+RUN CGO_ENABLED=0 go build -ldflags=-s -o /usr/local/bin/grpc-raw .
+
+# scripts/bench: Locust with the statistics and the report, and the two generators that its latencies are checked against.
+FROM load AS bench
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends wrk \
+    && rm -rf /var/lib/apt/lists/*
+COPY locustfiles/bench/requirements.txt /tmp/
+RUN --mount=type=secret,id=ca pip-install /tmp/requirements.txt
+COPY --from=grpc-raw /usr/local/bin/grpc-raw /usr/local/bin/grpc-raw
+COPY proto/gen proto/gen
+COPY models/photos models/photos
+COPY locustfiles locustfiles
+USER 65532:65532
 
 # ---------------------------------------------------------------- edge
 FROM python AS edge-files
@@ -152,10 +185,7 @@ USER 65532:65532
 ENTRYPOINT ["run"]
 
 # ---------------------------------------------------------------- tests
-FROM python AS grpcurl
-RUN apt-get update \
-    && apt-get install -y --no-install-recommends golang-go \
-    && rm -rf /var/lib/apt/lists/*
+FROM golang AS grpcurl
 RUN --mount=type=secret,id=ca \
     [ ! -s /run/secrets/ca ] || export SSL_CERT_FILE=/run/secrets/ca; \
     CGO_ENABLED=0 GOBIN=/usr/local/bin GOFLAGS=-ldflags=-s go install github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.3

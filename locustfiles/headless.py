@@ -48,7 +48,8 @@ def main() -> int:
         command = [sys.executable, "-m", "locust", "--locustfile", LOCUSTFILE, "--headless", "--only-summary"]
         command += ["--host", options.host, "--run-time", f"{options.seconds}s", "--processes", options.processes]
         command += ["--users", users, "--spawn-rate", users, "--result", result_file]
-        command += ["--batch", options.batch, "--photo", options.photo, "--target", options.target, *names]
+        command += ["--batch", options.batch, "--photo", options.photo, "--target", options.target]
+        command += ["--policy", options.policy, *names]
         status = run([str(part) for part in command], options.seconds + MARGIN_S)
         if not result_file.exists():
             sys.exit(f"fiveway: Locust ended with status {status} and no result: see its log above")

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import locust  # patches the standard library: first
 
-from locustfiles import overlap, result, settings
-from locustfiles.page import refuse_bad_runs
+from locustfiles import live, overlap, page, result, routes_tab, settings, shape
 from locustfiles.routes import ROUTES
 from locustfiles.user import user_class
 
@@ -25,6 +24,7 @@ LAST_MESSAGES_MS = 2000
 @locust.events.init_command_line_parser.add_listener
 def declare_settings(parser: locust.argument_parser.LocustArgumentParser) -> None:
     settings.add_arguments(parser)
+    shape.add_arguments(parser)
     # Text: Locust sends all options to the workers, and only what msgpack knows.
     parser.add_argument("--result", help="Headless: write the result there as JSON.", include_in_web_ui=False)
 
@@ -36,9 +36,12 @@ def start(environment: locust.env.Environment, **_: object) -> None:
         overlap.check()
     if isinstance(environment.runner, locust.runners.WorkerRunner):
         # The master has checked the choices, and they come with each run.
+        live.listen(environment)
         locust.events.quit.add_listener(partial(leave_at_once, environment.runner))  # type: ignore[no-untyped-call]
     elif environment.web_ui:
-        refuse_bad_runs(environment, environment.web_ui)
+        matrix = shape.Matrix(environment)
+        page.teach(environment, environment.web_ui, matrix)
+        routes_tab.show(environment, environment.web_ui, live.listen(environment), matrix)
     else:
         routes = list(environment.user_classes_by_name)
         options = environment.parsed_options

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from locustfiles.clients.policy import POLICIES, POOLED
 from locustfiles.payloads import ALL, photo_sizes
 from locustfiles.routes import MAX_BATCH, ROUTES, Route
 
@@ -27,12 +28,15 @@ class Settings:
     batch: int = 1
     photo: str = photo_sizes()[0]
     target: str = EDGE
+    policy: str = POOLED
     model: str = field(default_factory=lambda: os.environ.get("MODEL", "efficientnet_lite0"))
     artifacts: Path = field(default_factory=lambda: Path(os.environ.get("ARTIFACTS", "/artifacts")))
 
     def address(self, route: Route) -> str:
         """host:port that the clients of `route` connect to."""
-        return route.direct if self.target == DIRECT and route.direct else self.host
+        if self.target == EDGE:
+            return self.host
+        return route.direct if self.target == DIRECT and route.direct else edge_address(self.target)
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -52,9 +56,15 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--target",
-        choices=[EDGE, DIRECT],
         default=EDGE,
-        help="Through Envoy at the host above, or straight to each server inside the network.",
+        help="edge: through Envoy at the host above. direct: straight to each server inside the network. "
+        "http://host:port: through an Envoy elsewhere.",
+    )
+    parser.add_argument(
+        "--policy",
+        choices=list(POLICIES),
+        default=POOLED,
+        help="; ".join(f"{name}: {meaning}" for name, meaning in POLICIES.items()) + ".",
     )
 
 
@@ -73,20 +83,23 @@ def parse(values: Mapping[str, Any], routes: Iterable[str]) -> Settings:
         raise BadSetting(f"only 1 image per request on {', '.join(narrow)}: choose batch 1, or other routes")
     if values["photo"] not in (*photo_sizes(), ALL):
         raise BadSetting(f"no photos of size {values['photo']}: choose from {', '.join(photo_sizes())}, {ALL}")
+    if values["policy"] not in POLICIES:
+        raise BadSetting(f"unknown policy {values['policy']}: choose {', '.join(POLICIES)}")
     if values["target"] not in (EDGE, DIRECT):
-        raise BadSetting(f"unknown target {values['target']}: choose {EDGE} or {DIRECT}")
+        edge_address(values["target"], f"target {values['target']!r}: choose {EDGE}, {DIRECT}, or write an edge")
     if values["target"] == DIRECT and (edge_only := [route.name for route in picked if not route.direct]):
         raise BadSetting(f"only at the edge: {', '.join(edge_only)}. Choose target {EDGE}, or other routes")
-    return Settings(edge_address(values.get("host") or ""), batch, values["photo"], values["target"])
+    host = edge_address(values.get("host") or "")
+    return Settings(host, batch, values["photo"], values["target"], values["policy"])
 
 
-def edge_address(host: str) -> str:
-    """http://name:port -> name:port."""
+def edge_address(host: str, wrong: str = "") -> str:
+    """http://name:port -> name:port; raises BadSetting, which begins with `wrong`."""
     url = urlsplit(host)
     try:
         port = url.port or 80
     except ValueError:
         port = 0
     if url.scheme != "http" or not url.hostname or not port or url.path.strip("/"):
-        raise BadSetting(f"host {host!r}: write it like http://edge:8080")
+        raise BadSetting(f"{wrong or f'host {host!r}: write it'} like http://edge:8080")
     return f"{url.netloc.rpartition(':')[0] if url.port else url.netloc}:{port}"

@@ -2,7 +2,8 @@
 
 import itertools
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import ClassVar
 
 import gevent
@@ -13,21 +14,47 @@ from locustfiles.answers import WrongAnswer
 from locustfiles.clients import Answer, CallError, Client, Payload
 from locustfiles.clients.grpc import GrpcClient
 from locustfiles.clients.http import HttpClient
+from locustfiles.clients.policy import COLD, PUBLISHED, SHARED, ColdClient, SharedClient
 from locustfiles.payloads import payloads
 from locustfiles.routes import Route
 
 # A route that is down answers at once: without a pause its users would eat the CPU of the others.
 PAUSE_AFTER_FAILURE_S = 0.1
 
-CLIENTS: dict[str, type[HttpClient] | type[GrpcClient]] = {"HTTP": HttpClient, "gRPC": GrpcClient}
-
 _started = itertools.count()
 
 
-def connect(route: Route, chosen: settings.Settings) -> Client:
-    """A client of its own for one user. Nothing connects before this is called, so nothing before Locust has forked."""
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call, over: times on time.perf_counter's clock, `start` as scheduled where there is a schedule."""
+
+    payload: Payload
+    answer: Answer
+    error: CallError | WrongAnswer | None
+    start: float
+    end: float
+
+
+def connect(route: Route, chosen: settings.Settings, on_connect: Callable[[], None] = lambda: None) -> Client:
+    """A client for one user. Nothing connects before its first call, so nothing before Locust has forked.
+
+    `on_connect` is called for each connection that the client opens as far as it knows: a gRPC channel that loses its
+    connection opens another by itself.
+    """
+    address = chosen.address(route)
     path = route.path.format(model=chosen.model + route.suffix)
-    return CLIENTS[route.format.protocol](chosen.address(route), path, {**route.format.headers, **route.headers})
+    headers = {**route.format.headers, **route.headers}
+
+    def make() -> Client:
+        if route.format.protocol == "HTTP":
+            return HttpClient(address, path, headers, on_connect=on_connect)
+        return GrpcClient(address, path, headers, on_connect=on_connect, own_connection=chosen.policy != PUBLISHED)
+
+    if chosen.policy in (COLD, PUBLISHED):
+        return ColdClient(make)
+    if chosen.policy == SHARED:
+        return SharedClient((route.name, chosen), make, multiplexes=route.format.protocol == "gRPC")
+    return make()
 
 
 def requests_of(route: Route, chosen: settings.Settings) -> tuple[Payload, ...]:
@@ -43,45 +70,67 @@ class RouteUser(User):
     route: ClassVar[Route]
 
     def on_start(self) -> None:
-        chosen = settings.parse(vars(self.environment.parsed_options) | {"host": self.host}, [self.route.name])
+        chosen = self.choose()
         ready = requests_of(self.route, chosen)
         self._payloads: Iterator[Payload] = itertools.cycle(ready)
         # Each user begins with another photo, else all of them would send the large ones together.
         for _ in range(next(_started) % len(ready)):
             next(self._payloads)
-        self._client = connect(self.route, chosen)
+        self._opened = 0
+        self._client = connect(self.route, chosen, self._count_connection)
 
     def on_stop(self) -> None:
         self._client.close()
 
+    def _count_connection(self) -> None:
+        self._opened += 1
+
+    def choose(self) -> settings.Settings:
+        """What this run has chosen."""
+        return settings.parse(vars(self.environment.parsed_options) | {"host": self.host}, [self.route.name])
+
+    def turn(self) -> float | None:
+        """Wait until the next request is due; when it was due, on time.perf_counter's clock, or None for now."""
+        return None
+
     @task
     def call(self) -> None:
+        due = self.turn()
         payload = next(self._payloads)
         answer = Answer(b"")
         error: CallError | WrongAnswer | None = None
-        started_at = time.time()
         start = time.perf_counter()
         try:
             answer = self._client.send(payload)
         except CallError as failed:
             error = failed
-        elapsed_ms = (time.perf_counter() - start) * 1000
+        end = time.perf_counter()
         if error is None:
             try:
                 self.route.format.check(answer, payload.images)
             except WrongAnswer as wrong:
                 error = wrong
+        self.report(Call(payload, answer, error, start if due is None else due, end))
+        if error is not None:
+            gevent.sleep(PAUSE_AFTER_FAILURE_S)
+
+    def report(self, call: Call) -> None:
+        """Tell Locust, and whoever listens to its request event (locustfiles.live)."""
+        opened, self._opened = self._opened, 0
         self.environment.events.request.fire(
             request_type=self.route.format.protocol,
             name=self.route.name,
-            response_time=elapsed_ms,
-            response_length=len(answer.body),
-            exception=error,
-            context={},
-            start_time=started_at,
+            response_time=(call.end - call.start) * 1000,
+            response_length=len(call.answer.body),
+            exception=call.error,
+            context={
+                "route": self.route.name,
+                "images": call.payload.images,
+                "sent": len(call.payload.body),
+                "connections": opened,
+            },
+            start_time=time.time() - (call.end - call.start),
         )
-        if error is not None:
-            gevent.sleep(PAUSE_AFTER_FAILURE_S)
 
 
 def user_class(route: Route) -> type[RouteUser]:

@@ -50,3 +50,13 @@ know_machine() {
   find_ca_bundle
   fit_cpus
 }
+
+# What scripts/bench and scripts/compare begin with: the image of the checkout as it is, and the folder of the results.
+ready_bench() {
+  docker info >/dev/null 2>&1 || die "no Docker engine is running: start the stack first (./scripts/up)"
+  know_machine
+  RESULTS=$(cd compose && realpath --canonicalize-missing "$(setting RESULTS ../results)") # as Compose reads it
+  mkdir -p "$RESULTS" || die "the folder for results cannot be made: set RESULTS to one that can"
+  export RESULTS
+  run docker compose --profile bench build --quiet bench
+}

@@ -74,6 +74,10 @@ class TorchServe:
                     f"TorchServe did not answer within {limit:.3g} s: allow more time or send fewer images",
                 ) from None
 
+    async def answered(self) -> int | None:
+        """TorchServe's REST interface has no such count."""
+        return None
+
     async def close(self) -> None:
         await self._http.close()
 

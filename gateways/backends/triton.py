@@ -33,6 +33,7 @@ _CHANNEL = (
     ("grpc.keepalive_time_ms", 20_000),
     ("grpc.keepalive_timeout_ms", 10_000),
 )
+STATISTICS_TIMEOUT_S = 2.0
 _FAILED = "Triton failed, it may be restarting or full: try again in a few seconds"
 
 
@@ -65,6 +66,15 @@ class Triton:
                 Status.TIMEOUT, f"Triton did not answer within {limit:.3g} s: allow more time or send fewer images"
             ) from None
         return self._predictions(outputs, top_k)
+
+    async def answered(self) -> int | None:
+        """How many requests for the model Triton has answered, whoever asked; None when it does not say."""
+        request = kserve.ModelStatisticsRequest(name=self._manifest.model)
+        try:
+            statistics = await self._stub.ModelStatistics(request, timeout=STATISTICS_TIMEOUT_S)
+        except grpc.aio.AioRpcError:
+            return None
+        return sum(version.inference_stats.success.count for version in statistics.model_stats)
 
     async def close(self) -> None:
         await self._channel.close()

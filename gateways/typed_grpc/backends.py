@@ -32,6 +32,10 @@ class Predictor(Protocol):
     @property
     def max_top_k(self) -> int | None: ...
 
+    async def answered(self) -> int | None:
+        """How many requests the server behind has answered so far, whoever asked; None where it does not say."""
+        ...
+
     async def predict(
         self, jpegs: Sequence[bytes], *, stages: Stages, timeout: float | None, top_k: int
     ) -> list[Prediction]: ...
@@ -78,16 +82,22 @@ def choose(backends: Mapping[str, Backend], name: str | None) -> Backend:
 async def watch(backend: Backend, report: Callable[[str, bool], Awaitable[None]]) -> None:
     """Report the backend as serving only while predictions succeed; never returns.
 
-    While clients' calls succeed they are the proof, and no probe is sent.
+    While clients' calls succeed they are the proof, here or at the server itself, and no probe is sent: it would be in
+    somebody's measurement.
     """
     name = backend.predictor.name
     serving = False
     seen = 0
+    answered: int | None = None
     while True:
-        if backend.successes > seen and not backend.suspect.is_set():
+        now = await backend.predictor.answered()
+        moved = now is not None and answered is not None and now > answered
+        if (backend.successes > seen or moved) and not backend.suspect.is_set():
             failure = None
+            answered = now
         else:
             failure = await _probe(backend)
+            answered = await backend.predictor.answered()  # our own answer proves nothing the next time
         backend.suspect.clear()
         seen = backend.successes
         if serving is not (failure is None):

@@ -1,11 +1,10 @@
 """HTTP/1.1 on a gevent socket with geventhttpclient's C parser: what Locust's FastHttpUser is made of, no more.
 
-One 38 kB request costs 0.045 ms of CPU instead of 0.11. FastHttpUser also leaves Nagle's algorithm on, which gRPC turns
-off: the last piece of a tensor could wait for an acknowledgement over HTTP and not over gRPC.
+FastHttpUser's session costs about as much CPU as the request itself (docs/decisions/0006-the-http-load-client.md).
 """
 
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import gevent
 import gevent.socket
@@ -19,11 +18,19 @@ BLOCK = 64 * 1024
 class HttpClient:
     """One keep-alive connection to `address` ("host:port"), made by the first request and again after a failed one."""
 
-    def __init__(self, address: str, path: str, headers: Mapping[str, str], deadline_s: float = DEADLINE_S) -> None:
+    def __init__(
+        self,
+        address: str,
+        path: str,
+        headers: Mapping[str, str],
+        deadline_s: float = DEADLINE_S,
+        on_connect: Callable[[], None] = lambda: None,
+    ) -> None:
         host, _, port = address.rpartition(":")
         self._address = (host.strip("[]"), int(port))
         self._head = f"POST {path} HTTP/1.1\r\nhost: {address}\r\nuser-agent: fiveway\r\n{_lines(headers)}"
         self._deadline_s = deadline_s
+        self._on_connect = on_connect
         self._socket: gevent.socket.socket | None = None
 
     def send(self, payload: Payload) -> Answer:
@@ -48,7 +55,9 @@ class HttpClient:
 
     def _exchange(self, head: bytes, body: bytes) -> tuple[HTTPSocketResponse, bytes]:
         if self._socket is None:
+            self._on_connect()
             self._socket = gevent.socket.create_connection(self._address)
+            # As gRPC has it: the last piece of a large body, which leaves apart from its header, would wait for an ACK.
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if len(body) < BLOCK:  # one segment for both; a tensor is not worth the copy
             self._socket.sendall(head + body)

@@ -1,18 +1,24 @@
 """The load generator against the real stack: thousands of requests over all routes, and its page in a browser."""
 
+import asyncio
+import csv
+import io
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.browser import Page, open_page
 from tests.clients import HOST, LOCUST_PORT, ROUTES
-from tests.docker import docker
+from tests.docker import containers, docker
 from tests.repository import ROOT
 
 URL = f"http://{HOST}:{LOCUST_PORT}/"
 OUTPUT = ROOT / "out"
 SECONDS = 45
+# Workers report every 3 s, and the page's numbers are kept for 2 s.
+SETTLED_S = 6
 # On two cores, shared with the servers, the routes together make about 80 requests a second.
 AT_LEAST = 2000
 
@@ -63,6 +69,89 @@ async def test_the_page_runs_a_load_test() -> None:
             await page.wait_for("document.body.innerText.includes('STOPPED')")
         finally:  # whatever went wrong, the load ends
             await page.evaluate("fetch('stop', {method: 'POST'}).then(answer => answer.ok)")
+
+
+async def test_the_routes_tab_shows_every_route() -> None:
+    """All nine routes have a median with two decimals, Locust's own counts and a download of the same numbers."""
+    async with open_page(f"{URL}?tab=routes") as page:
+        await start(page)
+        try:
+            await page.wait_for("document.body.innerText.includes('RUNNING')")
+            enough = f"{ROWS}.filter(row => /^[0-9.]+$/.test(row[3])).length === {len(ROUTES)}"
+            await page.wait_for(enough, seconds=60)
+            await page.wait_for(f"{ROWS}.some(row => row[3] !== '–' && row[4] !== '–')", seconds=40)
+            await picture(page, "locust-routes")
+        finally:
+            await stop(page)
+        stats = await page.evaluate("fetch('stats/requests').then(answer => answer.json())")
+        download = await page.evaluate("fetch('routes.csv').then(answer => answer.text())")
+        # The page asks no more once the test is over: it is opened again.
+        await page.evaluate("location.reload()")
+        await page.wait_for(f"{ROWS}.length > {len(ROUTES)}")
+        head, *shown = await page.evaluate(ROWS)
+
+    assert head[:6] == ["Route", "Requests", "Failures", "p50 ms", "p90 ms", "p99 ms"]
+    table = {row[0]: row for row in shown}
+    assert list(table) == list(ROUTES)
+    counted = {row["name"]: (row["num_requests"], row["num_failures"]) for row in stats["stats"]}
+    for name, row in table.items():
+        requests, failures, p50 = (text.replace(",", "") for text in row[1:4])
+        assert (int(requests), int(failures)) == counted[name], name
+        assert p50 == f"{float(p50):.2f}", name
+        assert float(p50) > 0
+    lines = {line["route"]: line for line in csv.DictReader(io.StringIO(download))}
+    assert list(lines) == list(table)
+    for name, line in lines.items():
+        # Without the rate of the last 10 s: it changes with the time of asking.
+        numbers = [value or "–" for key, value in line.items() if key not in ("route", "images_per_s_now")]
+        assert numbers == [text.replace(",", "") for text in [*table[name][1:6], *table[name][7:]]], name
+
+
+async def test_the_connection_policy_reaches_the_workers() -> None:
+    """With `shared` no route opens more connections than there are workers, though each has more users."""
+    workers = len(containers("locust-worker"))
+    async with open_page(f"{URL}?tab=routes") as page:
+        await start(page, policy="shared", user_count=2 * workers * len(ROUTES))
+        try:
+            await page.wait_for(
+                f"{ROWS}.filter(row => row.length > 9 && row[3] !== '–').length > {len(ROUTES)}", seconds=60
+            )
+            _, *shown = await page.evaluate(ROWS)
+        finally:
+            await stop(page)
+    assert {row[0]: int(row[-1]) for row in shown if int(row[-1]) > workers} == {}
+    assert {row[2] for row in shown} == {"0"}
+
+
+async def test_the_last_report_is_linked() -> None:
+    """The link beside the table leads to a report that can load and run nothing, or to how one is made."""
+    async with open_page(f"{URL}?tab=routes") as page:
+        assert await page.evaluate("[...document.links].some(link => link.getAttribute('href') === './report')")
+        fetched = "[one.status, one.headers.get('content-security-policy'), await one.text()]"
+        status, policy, text = await page.evaluate(f"fetch('report').then(async one => {fetched})")
+    if status == 404:
+        assert "./scripts/bench fiveway --quick" in text
+    else:
+        assert status == 200
+        assert policy.startswith("default-src 'none'")
+
+
+async def start(page: Page, **form: Any) -> None:
+    """Post the form as the page does, with every field, and open the running page again."""
+    fields = {"batch": 1, "photo": "224x224", "target": "edge", "policy": "pooled", "host": "http://edge:8080"}
+    fields |= {"user_count": 2 * len(ROUTES), "spawn_rate": 100, "shape_class": "Default"} | form
+    post = f"fetch('swarm', {{method: 'POST', body: new URLSearchParams({json.dumps(fields)})}})"
+    answer = await page.evaluate(f"{post}.then(answer => answer.json())")
+    assert answer["success"], answer
+    # A page that is opened before the load is there asks for nothing more.
+    await page.wait_for("fetch('stats/requests').then(answer => answer.json()).then(all => all.state === 'running')")
+    await page.evaluate("location.reload()")
+
+
+async def stop(page: Page) -> None:
+    """End the load, and wait for the workers' last numbers."""
+    await page.evaluate("fetch('stop', {method: 'POST'}).then(answer => answer.ok)")
+    await asyncio.sleep(SETTLED_S)
 
 
 def button(text: str) -> str:

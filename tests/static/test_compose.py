@@ -9,11 +9,16 @@ from tests.repository import ROOT, compose
 
 PUBLISHED = {("edge", "127.0.0.1", "8080", 8080), ("locust-master", "127.0.0.1", "8089", 8089)}
 EXPECTED = {
-    "edge", "jpeg-http", "locust-master", "locust-worker", "models", "tests", "torchserve", "triton", "typed-grpc",
+    "bench", "edge", "jpeg-http", "locust-master", "locust-worker", "models", "tests", "torchserve", "triton",
+    "typed-grpc",
 }  # fmt: skip
 # Run once and end: no health to ask for.
-ONE_SHOTS = {"models", "tests"}
-# The test runner speaks to the Docker engine, so it is root; it is never part of a plain `up`.
+ONE_SHOTS = {"bench", "models", "tests"}
+# Only what a script of their own runs: never part of a plain `up`.
+IN_PROFILES = {"bench", "tests"}
+# What a container may write of the checkout: the bench its results.
+WRITABLE = {("bench", "/results")}
+# The test runner speaks to the Docker engine, so it is root.
 ROOT_USERS = {"tests"}
 
 services = pytest.mark.parametrize("name", sorted(EXPECTED))
@@ -115,14 +120,14 @@ def test_artefacts_have_one_writer(name: str) -> None:
     for mount in service(name).get("volumes", []):
         if mount["target"] == "/artifacts":
             assert mount.get("read_only", False) is (name != "models")
-        assert mount["type"] == "volume" or name in ROOT_USERS or mount.get("read_only"), "a bind mount is read-only"
+        free = mount["type"] == "volume" or name in ROOT_USERS or (name, mount["target"]) in WRITABLE
+        assert free or mount.get("read_only"), "a bind mount is read-only"
 
 
-def test_the_test_runner_is_in_a_profile() -> None:
-    """`docker compose up` neither builds nor starts what only scripts/test needs."""
-    profiles = {name: found.get("profiles", []) for name, found in compose()["services"].items()}
-    assert {name for name, found in profiles.items() if found} == {"tests"}
-    assert profiles["tests"] == ["tests"]
+def test_what_only_a_script_runs_is_in_a_profile() -> None:
+    """`docker compose up` neither builds nor starts the test runner and the bench: each has a profile of its name."""
+    profiles = {name: found["profiles"] for name, found in compose()["services"].items() if found.get("profiles")}
+    assert profiles == {name: [name] for name in IN_PROFILES}
 
 
 def test_start_order_follows_health() -> None:

@@ -611,6 +611,58 @@ def test_bad_input_of_the_typed_service_over_http(
     assert "content-type: application/json" in head
 
 
+HOPS = re.compile(r"hold=(\d+), send=(\d+), upstream=(\d+)")
+
+
+@HTTP_VERSIONS
+@pytest.mark.parametrize(
+    ("path", "data", "arguments"),
+    [
+        ("/embed", b"x", ()),
+        ("/v2/models/m/infer", bytes(3 * MIB), ()),
+        ("/v2/models/m_trt/infer", b"x", ()),
+        ("/predictions/m", b"x", ("-H", "content-type: image/jpeg")),
+        ("/v1/predict", PREDICT.encode(), JSON),
+    ],
+)
+def test_http_answers_say_where_the_time_went(
+    edge: Edge, version: str, path: str, data: bytes, arguments: tuple[str, ...]
+) -> None:
+    """Once: microseconds until the request went on, until all of it had, until the answer began; of their size."""
+    begin = time.perf_counter()
+    status, head, _ = edge.post(path, data, *arguments, version=version)
+    took_us = (time.perf_counter() - begin) * 1e6
+    assert status == 200
+    (line,) = re.findall(r"^x-edge-timing: (.*?)\r?$", head, re.M)
+    found = HOPS.fullmatch(line)
+    assert found, line
+    assert 0 < sum(map(int, found.groups())) < took_us
+
+
+@pytest.mark.parametrize(
+    ("path", "x_route"),
+    [
+        (KSERVE + "ModelInfer", ""), (KSERVE + "ModelInfer", "trt-grpc"), (TORCHSERVE + "Predictions", ""),
+        ("/fiveway.vision.v1.VisionService/Predict", ""),
+    ],
+)  # fmt: skip
+def test_grpc_answers_say_where_the_time_went(edge: Edge, path: str, x_route: str) -> None:
+    """The same, once, in the leading metadata."""
+    with edge.channel() as channel:
+        request = vision_pb2.PredictRequest(images=[b"a"]).SerializeToString()
+        _, call = unary(channel, path).with_call(request, timeout=20, metadata=(("x-route", x_route),))
+        (line,) = [value for name, value in call.initial_metadata() if name == "x-edge-timing"]
+    assert HOPS.fullmatch(str(line)), line
+
+
+def test_the_servers_time_is_not_the_edges(edge: Edge) -> None:
+    """A server that takes 100 ms shows in `upstream`."""
+    _, head, _ = edge.curl("/v2?slow")
+    found = HOPS.search(head)
+    assert found, head
+    assert int(found[3]) >= 100_000
+
+
 def test_the_statistics_are_read_only(edge: Edge) -> None:
     """Port 9901 reads counters; what the admin interface can change is not there."""
     port = edge.statistics

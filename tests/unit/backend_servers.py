@@ -61,6 +61,8 @@ class Behaviour:
     garbage: bool = False
     gate: asyncio.Event = field(default_factory=asyncio.Event)
     calls: int = 0
+    others: int = 0
+    """Triton: calls that it answered and that are not seen here."""
     at_work: int = 0
     most_at_work: int = 0
     cancelled: int = 0
@@ -152,6 +154,12 @@ class _Triton(kserve_grpc.GRPCInferenceServiceServicer):
             ],
             raw_output_contents=[value.tobytes() for value in outputs.values()],
         )
+
+    async def ModelStatistics(self, request: Any, context: Any) -> Any:
+        assert request.name == MODEL
+        answered = kserve.StatisticDuration(count=self.behaviour.calls + self.behaviour.others)
+        found = kserve.ModelStatistics(name=MODEL, inference_stats=kserve.InferStatistics(success=answered))
+        return kserve.ModelStatisticsResponse(model_stats=[found])
 
 
 @asynccontextmanager

@@ -12,7 +12,8 @@ from locustfiles.settings import BadSetting
 
 def form(**changes: Any) -> dict[str, Any]:
     """What Locust's page posts, which is text."""
-    return {"batch": "1", "photo": "224x224", "target": "edge", "host": "http://edge:8080"} | changes
+    chosen = {"batch": "1", "photo": "224x224", "target": "edge", "policy": "pooled", "host": "http://edge:8080"}
+    return chosen | changes
 
 
 def test_defaults_run_every_route_through_the_edge() -> None:
@@ -33,7 +34,8 @@ def test_defaults_run_every_route_through_the_edge() -> None:
         ({"batch": "many"}, ["jpeg-http"], "choose 1 to 32"),
         ({"batch": "2"}, ["jpeg-http", "torchserve-grpc"], "only 1 image per request on torchserve-grpc"),
         ({"photo": "1x1"}, ["jpeg-http"], "no photos of size 1x1"),
-        ({"target": "moon"}, ["jpeg-http"], "choose edge or direct"),
+        ({"target": "moon"}, ["jpeg-http"], "choose edge, direct, or write an edge like http://edge:8080"),
+        ({"policy": "none"}, ["jpeg-http"], "unknown policy none: choose pooled, shared, cold"),
         ({"target": "direct"}, ["jpeg-http", "typed-http"], "only at the edge: typed-http"),
         ({"host": "edge:8080"}, ["jpeg-http"], "write it like http://edge:8080"),
         ({"host": "https://edge"}, ["jpeg-http"], "write it like http://edge:8080"),
@@ -62,3 +64,9 @@ def test_direct_goes_to_each_server() -> None:
     chosen = settings.parse(form(target="direct"), [name for name in ROUTES if name != "typed-http"])
     assert chosen.address(ROUTES["trt-grpc"]) == "triton:8001"
     assert chosen.address(ROUTES["jpeg-http"]) == "jpeg-http:8000"
+
+
+def test_an_edge_elsewhere_is_a_target() -> None:
+    """A URL as the target sends every route there, whatever the host says."""
+    chosen = settings.parse(form(target="http://10.0.0.7:8080"), ROUTES)
+    assert {chosen.address(route) for route in ROUTES.values()} == {"10.0.0.7:8080"}

@@ -65,6 +65,23 @@ async def test_a_wrong_request_says_nothing_about_health(gateway: Gateway) -> No
     assert await gateway.status() == SERVING
 
 
+async def test_no_probe_while_triton_answers_others(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own count of answers moves: it lives, and no measurement of it sees a probe. At rest it is asked again."""
+    monkeypatch.setattr(backends, "PROBE_EVERY_S", 0.1)
+    gateway.triton.code = grpc.StatusCode.INTERNAL
+    await failure(gateway.stub.Predict(pb.PredictRequest(images=[GOOD]), metadata=(("x-backend", "triton"),)))
+    gateway.triton.code = None
+    await gateway.becomes(SERVING, "triton")  # from here on the short pause counts
+    before = gateway.triton.calls
+    for _ in range(50):
+        gateway.triton.others += 1
+        await asyncio.sleep(0.01)
+    assert gateway.triton.calls - before <= 1  # the first pause may find nothing yet
+    async with asyncio.timeout(10):
+        while gateway.triton.calls < before + 3:
+            await asyncio.sleep(0.02)
+
+
 async def test_no_probe_under_load(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
     """While clients' calls succeed TorchServe sees theirs only."""
     monkeypatch.setattr(backends, "PROBE_EVERY_S", 0.1)

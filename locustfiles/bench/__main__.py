@@ -1,0 +1,33 @@
+"""`scripts/bench STUDY`: measure a study on the running stack, judge it, and keep it in results/.
+
+    scripts/bench fiveway [--quick]     the 5-way comparison
+    scripts/bench aa                    one route against itself under two names: is the instrument honest?
+    scripts/bench truth                 the same cells by independent generators: how far off is Locust?
+    scripts/bench report RESULT         judge a result again, and write its pages again
+    scripts/bench readme RESULT         the README's table from a result
+
+Exit status: 0 when everything was measured, 1 when something was not, 2 for options that cannot be run, 130 for Ctrl-C.
+"""
+
+import sys
+
+from locustfiles.bench import commands
+from locustfiles.bench.launcher import LoadError
+from locustfiles.bench.results import ResultError
+from locustfiles.settings import BadSetting
+
+
+def main() -> int:
+    options = commands.parser().parse_args()
+    try:
+        return int(options.run(options))
+    except BadSetting as bad:
+        print(f"fiveway: {bad}", file=sys.stderr)
+        return 2
+    except (LoadError, ResultError) as error:
+        print(f"fiveway: {error}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,65 @@
+"""A/A: one route against itself under two names, in quick runs. An honest instrument shows no difference.
+
+All of it is one Run: quick run number i has the blocks of its own, and is judged by them alone.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from locustfiles.bench.analysis import analyse
+from locustfiles.bench.measured import Cell, Run
+from locustfiles.bench.plan import QUICK_BLOCKS, matrix
+
+SAME = "no difference shown"
+
+
+def cells(route: str, batches: Sequence[int], concurrency: Sequence[int], targets: Sequence[str]) -> list[Cell]:
+    """The cells of `<route> A` and `<route> B`."""
+    return [
+        cell
+        for target in targets
+        for name in ("A", "B")
+        for cell in matrix(Cell(f"{route} {name}", route, target=target), batches, concurrency)
+    ]
+
+
+def judge(run: Run, blocks: int = QUICK_BLOCKS) -> list[dict[str, Any]]:
+    """A row per ratio: in how many quick runs A and B showed no difference, and how wide the intervals were.
+
+    {"batch", "users", "target", "measure", "runs", "same", "different": [text, ...], "no_verdict": n, "width": median}
+    """
+    rows: dict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
+    for one in quick_runs(run, blocks):
+        for ratio in analyse(one)["ratios"]:
+            rows[ratio["batch"], ratio["users"], ratio["target"], ratio["measure"]].append(ratio)
+    return [
+        {
+            "batch": batch,
+            "users": users,
+            "target": target,
+            "measure": measure,
+            "runs": len(ratios),
+            "same": sum(ratio["verdict"] == SAME for ratio in ratios),
+            "no_verdict": sum(ratio["verdict"] == "no verdict" for ratio in ratios),
+            "different": [ratio["text"] for ratio in ratios if ratio["verdict"] in ("lower", "higher")],
+            "width": _median([ratio["high"] / ratio["low"] for ratio in ratios if ratio["low"]]),
+        }
+        for (batch, users, target, measure), ratios in rows.items()
+    ]
+
+
+def quick_runs(run: Run, blocks: int) -> Iterator[Run]:
+    """The quick runs that are whole, each as a Run of its own with the blocks 1 to `blocks`."""
+    last = max((visit.block for _, visits in run.cells for visit in visits), default=0)
+    for first in range(1, last - blocks + 2, blocks):
+        part = [
+            (cell, [replace(v, block=v.block - first + 1) for v in visits if first <= v.block < first + blocks])
+            for cell, visits in run.cells
+        ]
+        yield replace(run, cells=part)
+
+
+def _median(values: Sequence[float]) -> float | None:
+    return sorted(values)[len(values) // 2] if values else None

@@ -1,0 +1,135 @@
+"""What is measured: the factors of a cell, one visit to it, and a whole run as it is written to result.json.
+
+A *cell* is a combination of factors. A *visit* is one bounded measurement of a cell by a process group of its own. A
+*block* visits every cell once, in an order drawn by chance. A run has several; ratios are taken within blocks.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from locustfiles.clients.policy import POOLED
+
+SCHEMA = 1
+RUNNING = "running"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """The factors of one cell; equal cells are the same measurement under the same name."""
+
+    name: str
+    """The row: the route's name, except where one route is measured under two names (A/A)."""
+    route: str
+    batch: int = 1
+    users: int = 1
+    """How many callers wait at once (the published tables say concurrency); in an open loop, at most."""
+    policy: str = POOLED
+    target: str = "edge"
+    """`edge`, `direct`, or the http://host:port of an edge elsewhere."""
+    photo: str = "224x224"
+    rate: float | None = None
+    """None: a closed loop. Else an open loop: requests per second by schedule, latency from the scheduled start."""
+
+    @property
+    def id(self) -> str:
+        """E.g. `onnx-grpc/b8/c1/pooled/edge/224x224`, and `/r50` at the end in an open loop."""
+        text = f"{self.name}/b{self.batch}/c{self.users}/{self.policy}/{self.target}/{self.photo}"
+        return text if self.rate is None else f"{text}/r{self.rate:g}"
+
+
+@dataclass(slots=True)
+class Visit:
+    """One visit to a cell.
+
+    Two windows: the *steady* one, without ramp and tail, has the latencies and the throughput. The *counted* one, from
+    everybody idle to everybody idle, has everything else: the server's counters can be held against ours exactly.
+    """
+
+    block: int
+    position: int
+    """1 for the first visit of its block."""
+    started_at: str
+    """UTC, ISO 8601."""
+    steady_s: float = 0.0
+    steady_requests: float = 0.0
+    """Successful calls of the steady window. A call that lies in it in part counts in part."""
+    latency: str = ""
+    """Successful calls that began in the steady window: an encoded recorder.Histogram."""
+    counted_s: float = 0.0
+    requests: int = 0
+    """Successful calls of the counted window."""
+    failures: int = 0
+    errors: dict[str, int] = field(default_factory=dict)
+    """Error text -> how often."""
+    mean_ms: float | None = None
+    """Mean latency of the successful calls of the counted window: what the time split adds up to."""
+    encode_ms: float = 0.0
+    """Client encode: making one request's bytes of its images, before the clock starts: not part of any latency."""
+    stages_ms: dict[str, float] = field(default_factory=dict)
+    """Means per successful call of the counted window, from edge and server: see split.py for the names."""
+    connections: int | None = None
+    """TCP connections that our processes opened to serve the counted window's calls, those of the warm-up included."""
+    edge_connections: int | None = None
+    """The same, as the edge accepted them; None where its counters cannot be read (direct, or an edge elsewhere)."""
+    sent_bytes: int = 0
+    """On the wire in the counted window, all protocol layers included, as the network interfaces count."""
+    received_bytes: int = 0
+    client_cpu: float = 0.0
+    """The busiest load process's share of one core over the counted window."""
+    server_requests: int | None = None
+    """Successful calls as the server (Triton) or else the edge counted them; None where neither can be read."""
+    model_executions: int | None = None
+    """How many batches Triton ran for them: fewer than calls when its dynamic batcher put calls together."""
+    missed: int = 0
+    """Open loop: calls that began late because every user was busy."""
+    problem: str = ""
+    """Why this visit measured nothing: one line. Empty when it did."""
+
+
+@dataclass(slots=True)
+class Run:
+    """Everything that a run leaves behind, before any statistics: the JSON form is in schema.json."""
+
+    study: str
+    started_at: str
+    method: str
+    """`fair`, or `published`: cold clients, fixed order, 30 calls, warm-up inside the metrics window."""
+    options: dict[str, Any]
+    environment: dict[str, Any]
+    """See environment.py: date, commit, images, device, CPU, limits, Envoy's config, model, weights, providers."""
+    parity: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Route -> {"agrees": bool, "cosine": worst cosine to the reference or None, "why": one line}."""
+    cells: list[tuple[Cell, list[Visit]]] = field(default_factory=list)
+    ended: str = RUNNING
+    """`finished`, or why it ended early: what was measured until then is here."""
+
+    def visits(self, cell: Cell) -> list[Visit]:
+        """The visits to this cell that measured something, by block."""
+        found = [visits for known, visits in self.cells if known == cell]
+        return [visit for visit in (found[0] if found else []) if not visit.problem]
+
+    def as_json(self) -> dict[str, Any]:
+        cells = [asdict(cell) | {"id": cell.id, "visits": [asdict(v) for v in visits]} for cell, visits in self.cells]
+        return {
+            "schema": SCHEMA,
+            "study": self.study,
+            "method": self.method,
+            "started_at": self.started_at,
+            "ended": self.ended,
+            "options": self.options,
+            "environment": self.environment,
+            "parity": self.parity,
+            "cells": cells,
+        }
+
+
+def from_json(result: Mapping[str, Any]) -> Run:
+    """The Run in a result.json that has passed the schema."""
+    names = set(Cell.__dataclass_fields__)
+    cells = [
+        (Cell(**{k: v for k, v in cell.items() if k in names}), [Visit(**visit) for visit in cell["visits"]])
+        for cell in result["cells"]
+    ]
+    known = {k: result[k] for k in ("study", "started_at", "method", "options", "environment", "parity", "ended")}
+    return Run(cells=cells, **known)

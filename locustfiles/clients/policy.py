@@ -1,0 +1,67 @@
+"""The connection policy of a run: how many TCP connections its users share, and when they are made."""
+
+from collections.abc import Callable, Hashable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+from gevent.lock import BoundedSemaphore
+
+from locustfiles.clients import Answer, Client, Payload
+
+POOLED, SHARED, COLD, PUBLISHED = "pooled", "shared", "cold", "published"
+POLICIES: Mapping[str, str] = {
+    POOLED: "one connection per user, kept",
+    SHARED: "one connection for all users of a process, kept: streams over gRPC, turns over HTTP/1.1",
+    COLD: "a new connection for every call, inside its clock",
+}
+"""What a run may choose. PUBLISHED belongs to the published method: it is COLD, but gRPC calls at the same time share a
+connection, as grpcio does when nobody forbids it."""
+
+
+class ColdClient:
+    """A client for every call: what it costs to make one, and to connect it, is part of the call."""
+
+    def __init__(self, make: Callable[[], Client]) -> None:
+        self._make = make
+
+    def send(self, payload: Payload) -> Answer:
+        client = self._make()
+        try:
+            return client.send(payload)
+        finally:
+            client.close()
+
+    def close(self) -> None:
+        pass
+
+
+@dataclass(slots=True)
+class _Shared:
+    client: Client
+    turn: AbstractContextManager[object]
+    holders: int = 0
+
+
+_shared: dict[Hashable, _Shared] = {}
+
+
+class SharedClient:
+    """One client for all who ask for the same one in this process; it closes with the last of them."""
+
+    def __init__(self, key: Hashable, make: Callable[[], Client], *, multiplexes: bool) -> None:
+        self._key = key
+        if key not in _shared:
+            # Two requests at once on one HTTP/1.1 connection would be mixed up: they take turns, inside the clock.
+            _shared[key] = _Shared(make(), nullcontext() if multiplexes else BoundedSemaphore())
+        self._with = _shared[key]
+        self._with.holders += 1
+
+    def send(self, payload: Payload) -> Answer:
+        with self._with.turn:
+            return self._with.client.send(payload)
+
+    def close(self) -> None:
+        self._with.holders -= 1
+        if not self._with.holders:
+            del _shared[self._key]
+            self._with.client.close()

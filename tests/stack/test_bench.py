@@ -1,0 +1,220 @@
+"""scripts/bench on the running stack, in quick forms: what it keeps, that its counts hold, and how it ends badly."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.browser import open_page
+from tests.repository import ROOT
+
+OUTPUT = ROOT / "out" / "results"
+FIVEWAY = ["jpeg-http", "onnx-http", "onnx-grpc", "trt-http", "trt-grpc"]
+# A visit takes about half a second more than its window and warm-up.
+SHORT = ["--seconds", "0.6", "--blocks", "3"]
+
+
+def bench(*arguments: str, limit_s: float = 200) -> tuple[int, str, Path | None]:
+    """Exit status, what was said, and the folder of the result if there is one."""
+    done = subprocess.run(
+        [ROOT / "scripts" / "bench", *arguments],
+        env=os.environ | {"RESULTS": str(OUTPUT)},
+        capture_output=True,
+        text=True,
+        timeout=limit_s,
+        check=False,
+    )
+    return done.returncode, done.stdout + done.stderr, folder_in(done.stdout)
+
+
+def folder_in(said: str) -> Path | None:
+    """The folder that a run names in its last line."""
+    last = said.strip().splitlines()[-1:] or [""]
+    return OUTPUT / Path(last[0]).parent.relative_to("results") if last[0].startswith("results/") else None
+
+
+def result(folder: Path | None, name: str = "result.json") -> dict[str, Any]:
+    assert folder
+    found: dict[str, Any] = json.loads((folder / name).read_text())
+    return found
+
+
+def visits(found: dict[str, Any]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    return [(cell, visit) for cell in found["cells"] for visit in cell["visits"]]
+
+
+@pytest.fixture(scope="module")
+def fiveway(stack: None) -> tuple[dict[str, Any], Path]:
+    """All five routes at batch 1 and 8 alone, and four users at batch 1, in three blocks."""
+    status, said, folder = bench("fiveway", "--batches", "1,8", "--concurrency", "4", *SHORT)
+    assert status == 0, said
+    assert folder
+    return result(folder), folder
+
+
+@pytest.mark.timeout(240)
+def test_every_cell_is_measured_and_every_count_holds(fiveway: tuple[dict[str, Any], Path]) -> None:
+    """Server's and edge's counts equal the client's, every user has one connection, and nothing fails."""
+    found, _ = fiveway
+    assert found["ended"] == "finished"
+    assert {cell["route"] for cell in found["cells"]} == set(FIVEWAY)
+    assert len(visits(found)) == 5 * 3 * 3
+    for cell, visit in visits(found):
+        about = f"{cell['id']}, block {visit['block']}"
+        assert visit["problem"] == "", about
+        assert visit["failures"] == 0, about
+        assert visit["requests"] == visit["server_requests"], about
+        assert visit["connections"] == visit["edge_connections"] == cell["users"], about
+        if cell["route"] != "jpeg-http":
+            assert visit["sent_bytes"] > 602_112 * cell["batch"] * visit["requests"], about
+
+
+def test_the_routes_agree_before_they_are_timed(fiveway: tuple[dict[str, Any], Path]) -> None:
+    """The embeddings of all routes are those of the reference."""
+    found, _ = fiveway
+    assert set(found["parity"]) == set(FIVEWAY)
+    assert all(one["agrees"] and one["cosine"] >= 0.999 for one in found["parity"].values())
+
+
+def test_the_time_split_adds_up(fiveway: tuple[dict[str, Any], Path]) -> None:
+    """The parts are the mean and the encoding; what none accounts for is within 5 % of it, or shown as residue."""
+    found, _ = fiveway
+    for cell in found["analysis"]["cells"]:
+        split = cell["split"]
+        assert split, cell["id"]
+        measured = [
+            visit["mean_ms"] + visit["encode_ms"] for other, visit in visits(found) if other["id"] == cell["id"]
+        ]
+        assert sum(split.values()) == pytest.approx(sum(measured) / len(measured), rel=0.01)
+
+
+def test_every_ratio_has_an_interval_or_says_why_not(fiveway: tuple[dict[str, Any], Path]) -> None:
+    """Protocol, format and engine pairs of every cell are judged, or say why they are not."""
+    found, _ = fiveway
+    ratios = found["analysis"]["ratios"]
+    assert {ratio["kind"] for ratio in ratios} == {"protocol", "format", "engine"}
+    for ratio in ratios:
+        if ratio["verdict"] == "no verdict":
+            assert ratio["text"].startswith("no verdict: ")
+        else:
+            assert 0 < ratio["low"] <= ratio["value"] <= ratio["high"]
+            assert (ratio["low"] <= 1 <= ratio["high"]) == (ratio["verdict"] == "no difference shown")
+    assert [one["id"] for one in found["analysis"]["hypotheses"]] == ["H1", "H2", "H3", "H4"]
+
+
+async def test_the_report_is_one_page_that_asks_nobody(fiveway: tuple[dict[str, Any], Path]) -> None:
+    """In a browser: the table and the plots are there, and nothing was loaded from elsewhere."""
+    _, folder = fiveway
+    async with open_page((folder / "report.html").as_uri()) as page:
+        await page.wait_for("document.querySelectorAll('svg').length >= 5")
+        assert await page.evaluate("performance.getEntriesByType('resource').length") == 0
+        text = await page.evaluate("document.body.innerText")
+        for route in FIVEWAY:
+            assert route in text
+        await page.screenshot(ROOT / "out" / "report.png")
+    assert (folder / "report.md").read_text().count("|") > 50
+    assert len((folder / "cells.csv").read_text().splitlines()) == 1 + 15
+
+
+@pytest.mark.timeout(180)
+def test_the_published_method_shows_its_own_flaws(stack: None) -> None:
+    """Cold clients, one block, 30 and 60 calls, warm-up inside the server's window; gRPC shares what HTTP does not."""
+    status, said, folder = bench(
+        "fiveway", "--method", "published", "--routes", "onnx-http,onnx-grpc", "--batches", "1", "--concurrency", "16"
+    )
+    assert status == 0, said
+    found = result(folder)
+    calls = {(cell["route"], cell["users"]): visit for cell, visit in visits(found)}
+    assert {key: visit["requests"] for key, visit in calls.items()} == {
+        ("onnx-http", 1): 30,
+        ("onnx-http", 16): 60,
+        ("onnx-grpc", 1): 30,
+        ("onnx-grpc", 16): 60,
+    }
+    assert calls["onnx-http", 1]["server_requests"] >= 35
+    assert calls["onnx-http", 16]["connections"] >= 60
+    assert calls["onnx-grpc", 16]["connections"] < 60
+    assert all(ratio["verdict"] == "no verdict" for ratio in found["analysis"]["ratios"])
+
+
+@pytest.mark.timeout(180)
+def test_one_route_against_itself(stack: None) -> None:
+    """A/A in a quick form: two names, one route, all counts equal; most comparisons show no difference."""
+    status, said, folder = bench("aa", "--runs", "2", "--seconds", "0.6")
+    assert status == 0, said
+    found = result(folder)
+    assert {cell["name"] for cell in found["cells"]} == {"onnx-http A", "onnx-http B"}
+    rows = found["analysis"]["quick_runs"]
+    assert {(row["batch"], row["users"], row["measure"]) for row in rows} == {
+        (1, users, measure) for users in (1, 8) for measure in ("p50_ms", "images_per_s")
+    }
+    assert all(row["runs"] == 2 for row in rows)
+    assert sum(row["same"] for row in rows) > sum(row["runs"] for row in rows) / 2
+
+
+@pytest.mark.timeout(120)
+def test_ctrl_c_keeps_what_was_measured(stack: None) -> None:
+    """Interrupted in the second block: status 130, and the result has the visits until then."""
+    with subprocess.Popen(
+        [
+            ROOT / "scripts" / "bench",
+            "fiveway",
+            "--routes",
+            "onnx-http",
+            "--batches",
+            "1",
+            "--concurrency",
+            "1",
+            "--blocks",
+            "50",
+        ],
+        env=os.environ | {"RESULTS": str(OUTPUT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        assert process.stderr
+        for line in process.stderr:
+            if "of 50 visits" in line:
+                break
+        time.sleep(0.5)
+        os.killpg(process.pid, signal.SIGINT)
+        said, _ = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    found = result(folder_in(said))
+    assert found["ended"].startswith("interrupted")
+    assert 5 <= len(visits(found)) < 50
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["fiveway", "--routes", "onnx-htp"], "unknown user class onnx-htp: choose from jpeg-http"),
+        (["fiveway", "--batches", "33"], "choose 1 to 32 images per request"),
+        (["fiveway", "--batches", "one"], "'one' is not a list of whole numbers"),
+        (["fiveway", "--policy", "warm"], "unknown policy warm: choose pooled, shared, cold"),
+        (["fiveway", "--target", "moon"], "choose edge, direct, or write an edge like http://edge:8080"),
+        (["fiveway", "--turbo"], "unrecognized arguments: --turbo"),
+    ],
+)
+def test_what_cannot_run_is_refused(stack: None, arguments: Sequence[str], says: str) -> None:
+    """Unknown options and impossible choices: status 2, and a line that says what to choose."""
+    status, said, folder = bench(*arguments)
+    assert status == 2
+    assert says in said
+    assert folder is None
+
+
+def test_nobody_there_is_one_line(stack: None) -> None:
+    """An edge that does not answer: status 1, one line with what to do."""
+    status, said, _ = bench("fiveway", "--routes", "onnx-http", "--target", "http://127.0.0.1:9", *SHORT)
+    assert status == 1
+    assert "no route answers" in said
+    assert "Traceback" not in said

@@ -1,0 +1,96 @@
+"""Counters of the running stack around calls whose number is known."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.clients import ROUTES
+from tests.docker import docker
+
+CALLS = 7
+CONNECTIONS = 3
+
+# Beside the stack, with the load's own clients: {route: [what each window counted]}, a window per target and batch.
+COUNT = """
+import json, sys
+from dataclasses import asdict
+
+import locust
+
+from locustfiles.bench.counters import delta, read
+from locustfiles.bench.measured import Cell
+from locustfiles.routes import ROUTES
+from locustfiles.settings import Settings
+from locustfiles.user import connect, requests_of
+
+calls, connections = int(sys.argv[1]), int(sys.argv[2])
+found = {}
+for route in ROUTES.values():
+    for target in ("edge", "direct"):
+        for batch in (1, 4):
+            if batch > route.format.max_batch or (target == "direct" and not route.direct):
+                continue
+            chosen = Settings("edge:8080", batch, target=target)
+            ready = requests_of(route, chosen)
+            cell, served = Cell(route.name, route.name, batch, target=target), chosen.model + route.suffix
+            connect(route, chosen).send(ready[0])
+            before = read(cell, served)
+            nothing = delta(before, read(cell, served))
+            clients = [connect(route, chosen) for _ in range(connections)]
+            for i in range(calls):
+                clients[i % connections].send(ready[i % len(ready)])
+            counted = delta(before, read(cell, served))
+            for client in clients:
+                client.close()
+            body = sum(len(ready[i % len(ready)].body) for i in range(calls))
+            about = {"target": target, "batch": batch, "body": body}
+            found.setdefault(route.name, []).append(about | {"nothing": asdict(nothing), "counted": asdict(counted)})
+print(json.dumps(found))
+"""
+
+
+@pytest.fixture(scope="module")
+def windows() -> dict[str, list[dict[str, Any]]]:
+    run = ("compose", "run", "--rm", "--no-deps", "-T", "locust-worker", "python", "-c", COUNT)
+    found: dict[str, list[dict[str, Any]]] = json.loads(docker(*run, str(CALLS), str(CONNECTIONS)))
+    return found
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_every_call_is_counted_and_nothing_else(windows: dict[str, list[dict[str, Any]]], route: str) -> None:
+    """N calls make N successes at once, by the edge or by Triton, whatever probes came meanwhile."""
+    assert windows[route]
+    for window in windows[route]:
+        counted = window["counted"]
+        on_triton = route.startswith(("onnx-", "trt-"))
+        if window["target"] == "direct" and not on_triton:
+            assert counted["server_requests"] is None
+            assert "only the edge" in counted["reasons"][0]
+            continue
+        assert counted["reasons"] == []
+        assert counted["server_requests"] == CALLS
+        if on_triton:
+            assert counted["model_executions"] == CALLS
+            stages = counted["triton_stages_ms"]
+            assert stages["triton.total"] >= stages["triton.compute_infer"] > 0
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_connections_are_counted_at_both_ends(windows: dict[str, list[dict[str, Any]]], route: str) -> None:
+    """As many as there are clients, here and at the edge; reading the counters makes none."""
+    for window in windows[route]:
+        through = window["target"] == "edge"
+        assert window["nothing"]["connections"] == 0
+        assert window["counted"]["connections"] == CONNECTIONS
+        assert window["nothing"]["edge_connections"] == (0 if through else None)
+        assert window["counted"]["edge_connections"] == (CONNECTIONS if through else None)
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_bytes_on_the_wire(windows: dict[str, list[dict[str, Any]]], route: str) -> None:
+    """The bodies and a little more; a reading's own pages, kilobytes of them, are not in it."""
+    for window in windows[route]:
+        assert max(window["nothing"]["sent_bytes"], window["nothing"]["received_bytes"]) < 500
+        assert window["body"] < window["counted"]["sent_bytes"] < 1.15 * window["body"] + 1500 * CALLS
+        assert window["counted"]["received_bytes"] > 500 * CALLS

@@ -1,0 +1,150 @@
+"""Runs with known distributions, so that statistics, analysis, results and reports are held to numbers that are true.
+
+A call's latency is lognormal around `median_ms()`: calls spread by `call_sd`, each visit is off by a factor of its own
+(`visit_sd`), and each block slows all cells alike (`drift`): standard deviations, and a step, on the log scale.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from locustfiles.bench.measured import Cell, Run, Visit
+from locustfiles.clients.policy import COLD, POOLED, PUBLISHED, SHARED
+from locustfiles.recorder import Histogram
+from locustfiles.routes import ROUTES
+
+FIVEWAY = ("jpeg-http", "onnx-http", "onnx-grpc", "trt-http", "trt-grpc")
+BATCHES = (1, 8, 32)
+USERS = (1, 8, 16)
+# A call's fixed cost and what each image adds, in ms.
+COSTS = {
+    "jpeg-http": (1.5, 16.0),
+    "onnx-http": (1.0, 7.4),
+    "onnx-grpc": (1.0, 7.4),
+    "trt-http": (1.0, 6.8),
+    "trt-grpc": (1.0, 6.8),
+}
+TENSOR_BYTES, JPEG_BYTES = 602_112, 28_700
+
+
+def median_ms(route: str, batch: int = 1, users: int = 1) -> float:
+    """The median that a cell's latencies are drawn around: two cores serve at most two calls at once."""
+    fixed, image = COSTS[route]
+    return (fixed + image * batch) * max(1.0, users / 2)
+
+
+def synthetic_run(
+    *,
+    study: str = "fiveway",
+    method: str = "fair",
+    names: Mapping[str, str] | Iterable[str] = FIVEWAY,
+    batches: Iterable[int] = BATCHES,
+    users: Iterable[int] = USERS,
+    blocks: int = 3,
+    calls: int = 300,
+    policy: str = POOLED,
+    target: str = "edge",
+    rate: float | None = None,
+    slower: Mapping[str, float] | None = None,
+    call_sd: float = 0.1,
+    visit_sd: float = 0.02,
+    drift: float = 0.0,
+    seed: int = 1,
+) -> Run:
+    """A finished run: each batch with one user, then each number of users at batch 1, as the fiveway study has them.
+
+    Its environment is empty. `names` may map a row's name to its route (A/A); `slower` multiplies single rows' medians.
+    """
+    routes = dict(names) if isinstance(names, Mapping) else {name: name for name in names}
+    pairs = list(dict.fromkeys([*((batch, 1) for batch in batches), *((1, count) for count in users)]))
+    cells = [
+        Cell(name, route, batch, count, policy, target, rate=rate)
+        for batch, count in pairs
+        for name, route in routes.items()
+    ]
+    rng = np.random.default_rng(seed)
+    visits: dict[Cell, list[Visit]] = {cell: [] for cell in cells}
+    for block in range(1, blocks + 1):
+        for position, index in enumerate(rng.permutation(len(cells)), 1):
+            cell = cells[index]
+            median = median_ms(cell.route, cell.batch, cell.users) * (slower or {}).get(cell.name, 1.0)
+            median *= np.exp(rng.normal(0, visit_sd) + drift * (block - 1))
+            latencies = median * np.exp(rng.normal(0, call_sd, calls))
+            visits[cell].append(visit(cell, block, position, latencies))
+    return Run(
+        study=study,
+        started_at="2026-01-02T03:04:05Z",
+        method=method,
+        options={"blocks": blocks, "seconds": 8, "warm_up": 2, "quick": False, "seed": seed},
+        environment={},
+        parity={route: {"agrees": True, "cosine": 0.9999, "why": ""} for route in routes.values()},
+        cells=list(visits.items()),
+        ended="finished",
+    )
+
+
+def visit(cell: Cell, block: int, position: int, latencies_ms: NDArray[np.float64]) -> Visit:
+    """The visit of a closed loop whose calls took so long, with every factor as such a run would count it."""
+    histogram = Histogram()
+    for latency in latencies_ms:
+        histogram.record(float(latency) / 1e3)
+    calls, mean = len(latencies_ms), float(latencies_ms.mean()) if len(latencies_ms) else None
+    steady = calls * (mean or 0.0) / 1e3 / cell.users
+    tensor = cell.route != "jpeg-http"
+    grpc = ROUTES[cell.route].format.protocol == "gRPC"
+    counted = calls + 2 * cell.users
+    # Published: every HTTP call has a connection of its own, gRPC calls that overlap share one.
+    shared = counted // cell.users if grpc else counted
+    connections = {COLD: counted, PUBLISHED: shared, SHARED: 1}.get(cell.policy, cell.users)
+    return Visit(
+        block=block,
+        position=position,
+        started_at=f"2026-01-02T03:{block:02d}:{position % 60:02d}Z",
+        steady_s=steady,
+        steady_requests=float(calls),
+        latency=histogram.encode(),
+        counted_s=steady * 1.1,
+        requests=counted,
+        mean_ms=mean,
+        encode_ms=(0.4 if tensor else 0.05) * cell.batch,
+        stages_ms=stages(cell, mean or 0.0),
+        connections=connections,
+        edge_connections=connections if cell.target == "edge" else None,
+        sent_bytes=round(counted * cell.batch * (TENSOR_BYTES if tensor else JPEG_BYTES) * 1.002),
+        received_bytes=counted * cell.batch * (5_200 if tensor else 13_000),
+        client_cpu=0.12 if tensor else 0.08,
+        server_requests=counted,
+        model_executions=counted if tensor else None,
+    )
+
+
+def stages(cell: Cell, mean_ms: float) -> dict[str, float]:
+    """How edge and server account for a call that took so long: all beyond two at once wait."""
+    queue = mean_ms * 0.9 * max(0.0, 1 - 2 / cell.users)
+    work = mean_ms - queue
+    if cell.route == "jpeg-http":
+        parts = {"preprocess": 0.2, "compute": 0.7, "encode": 0.02, "total": 0.94}
+        found = {f"server.{name}": share * work for name, share in parts.items()} | {"server.queue": queue}
+        found["server.total"] += queue
+    else:
+        parts = {"compute_input": 0.02, "compute_infer": 0.88, "compute_output": 0.005, "total": 0.91}
+        found = {f"triton.{name}": share * work for name, share in parts.items()} | {"triton.queue": queue}
+        found["triton.total"] += queue
+    if cell.target == "edge":
+        found |= {"edge.hold": 0.01 * work, "edge.send": 0.02 * work, "edge.upstream": queue + 0.95 * work}
+    return found
+
+
+def change(run: Run, which: Callable[[Cell], bool], edit: Callable[[Visit], None]) -> Run:
+    """The same run after `edit` of every visit to the cells that `which` picks."""
+    for cell, visits in run.cells:
+        if which(cell):
+            for one in visits:
+                edit(one)
+    return run
+
+
+def cell_id(name: str, batch: int = 1, users: int = 1, policy: str = POOLED) -> str:
+    """The id that synthetic_run gives this cell."""
+    return Cell(name, name, batch, users, policy).id

@@ -1,0 +1,57 @@
+"""A/A: quick runs cut out of one run, each judged by its own blocks alone, and what is made of them."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from locustfiles.bench import aa, commands, results
+from locustfiles.bench.measured import Run
+from tests.unit.bench_runs import synthetic_run
+from tests.unit.test_bench_results import ENVIRONMENT
+
+NAMES = {"onnx-http A": "onnx-http", "onnx-http B": "onnx-http"}
+RUNS = 4
+
+
+def run(**options: object) -> Run:
+    """Four quick runs of three blocks, one user."""
+    made = synthetic_run(study="aa", names=NAMES, batches=(1,), users=(), blocks=3 * RUNS, calls=60, **options)  # type: ignore[arg-type]
+    return replace(made, environment=ENVIRONMENT, options={"blocks": None})
+
+
+def test_a_quick_run_has_the_blocks_of_its_own() -> None:
+    """Twelve blocks are four quick runs, each with blocks 1 to 3; what is left over at the end is not one."""
+    made = run()
+    for _, visits in made.cells:
+        del visits[-1]
+    quick = list(aa.quick_runs(made, 3))
+    assert len(quick) == RUNS - 1
+    assert [[visit.block for visit in visits] for _, visits in quick[1].cells] == [[1, 2, 3], [1, 2, 3]]
+    assert [visit.started_at for visit in quick[1].cells[0][1]] == [v.started_at for v in made.cells[0][1][3:6]]
+
+
+def test_a_route_against_itself_shows_no_difference() -> None:
+    """Equal distributions: a row per measure, and hardly a quick run that sees a difference."""
+    rows = aa.judge(run())
+    assert [(row["batch"], row["users"], row["measure"], row["runs"]) for row in rows] == [
+        (1, 1, "p50_ms", RUNS),
+        (1, 1, "images_per_s", RUNS),
+    ]
+    assert all(row["same"] >= RUNS - 1 for row in rows)
+    assert all(row["width"] > 1 for row in rows)
+
+
+def test_a_difference_is_seen() -> None:
+    """One name is twice as slow: no quick run misses it, and the texts say it."""
+    for row in aa.judge(run(slower={"onnx-http A": 2.0})):
+        assert row["same"] == 0
+        assert len(row["different"]) == RUNS
+        assert "onnx-http" in row["different"][0]
+
+
+def test_the_quick_runs_are_kept_and_shown(tmp_path: Path) -> None:
+    """They are in result.json and on its pages."""
+    made = run()
+    results.write(tmp_path, made, commands.judged(made, None))
+    assert len(results.load(tmp_path)["analysis"]["quick_runs"]) == 2
+    assert f"of {RUNS} |" in (tmp_path / "report.md").read_text()
+    assert "Quick runs, each judged alone" in (tmp_path / "report.html").read_text()

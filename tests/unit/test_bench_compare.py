@@ -1,0 +1,234 @@
+"""Comparing two results: unlike things are refused factor by factor, like ones are put side by side, not judged."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from locustfiles.bench.compare import ALIKE, DRIFT, FACTORS, NAMES, REFUSED, UNREADABLE, Comparison, Line, compare, main
+from locustfiles.bench.results import ResultError
+from tests.unit.test_bench_results import SERVICE, edited, result
+
+CHANGES: dict[str, tuple[str, object, str]] = {
+    "study": ("study", "aa", "study: fiveway against aa"),
+    "method": ("method", "published", "method: fair against published"),
+    "machine": ("environment/machine", "other-8c-32g", "machine: synthetic-cpu-2c-24g against other-8c-32g"),
+    "kernel": ("environment/kernel", "6.2.0", "kernel: 6.1.0 against 6.2.0"),
+    "accelerator": ("environment/accelerator", "gpu", "accelerator: cpu against gpu"),
+    "device": (
+        "environment/device",
+        {"name": "A100", "driver": "no GPU", "count": 1},
+        "device: no GPU against 1 x A100",
+    ),
+    "driver": (
+        "environment/device",
+        {"name": "A100", "driver": "550", "count": 1},
+        "driver: no GPU against 550",
+    ),
+    "limits": (
+        "environment/services",
+        {"edge": SERVICE, "triton": SERVICE | {"cpus": 1.0}},
+        "limits: triton 2.0 cores, 3221225472 bytes against triton 1.0 cores, 3221225472 bytes",
+    ),
+    "client-limits": (
+        "environment/client_limits",
+        {"cpus": None, "memory_bytes": 1 << 30},
+        "client-limits: 2.0 cores, 1073741824 bytes against no limit of cores, 1073741824 bytes",
+    ),
+    "model": ("environment/model/name", "densenet161", "model: efficientnet_lite0 against densenet161"),
+    "checksum": ("environment/model/checksum", None, f"checksum: {'bb' * 32} against unknown"),
+    "model-config": ("environment/model/config_sha256", "ee", f"model-config: {'dd' * 32} against ee"),
+    "weights": ("environment/model/weights", "random", "weights: real against random"),
+    "providers": (
+        "environment/providers/efficientnet_lite0_trt",
+        {"CPUExecutionProvider": 57},
+        "providers: efficientnet_lite0_trt OpenVINOExecutionProvider against"
+        " efficientnet_lite0_trt CPUExecutionProvider",
+    ),
+    "triton": ("environment/triton", "2.60.0", "triton: 2.51.0 against 2.60.0"),
+    "envoy": ("environment/envoy/version", "1.41.0", "envoy: 1.40.0 against 1.41.0"),
+    "envoy-config": ("environment/envoy/config_sha256", "ee", f"envoy-config: {'aa' * 32} against ee"),
+    "clients": ("environment/versions/grpcio", "1.90.0", "clients: grpcio 1.85.1 against grpcio 1.90.0"),
+}
+
+
+def with_cells(field: str, value: object) -> dict[str, Any]:
+    """A result whose cells all have this, under their old ids."""
+    changed = result()
+    for cell in changed["cells"]:
+        cell[field] = value
+    return changed
+
+
+def factors(comparison: Comparison) -> list[str]:
+    return [difference.factor for difference in comparison.refused]
+
+
+def test_every_factor_is_tested() -> None:
+    """A factor that is added needs its line in the table above."""
+    assert set(CHANGES) == set(FACTORS)
+
+
+@pytest.mark.parametrize("factor", CHANGES)
+def test_a_factor_that_differs_is_refused_in_one_line(factor: str) -> None:
+    """The line names the factor and both values; nothing is compared."""
+    path, value, line = CHANGES[factor]
+    comparison = compare(result(), edited(path, value))
+    assert line in [str(difference) for difference in comparison.refused]
+    assert comparison.lines == ()
+    assert f"  {line}\n" in str(comparison)
+    if factor not in ("device", "driver"):
+        assert factors(comparison) == [factor]
+
+
+@pytest.mark.parametrize("factor", CHANGES)
+def test_a_factor_that_is_allowed_may_differ(factor: str) -> None:
+    """Then the difference is said, and the cells are compared."""
+    path, value, line = CHANGES[factor]
+    comparison = compare(result(), edited(path, value), {factor, "device", "driver"})
+    assert comparison.refused == ()
+    assert comparison.lines
+    assert f"Allowed to differ: {line}" in str(comparison)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "line"),
+    [
+        ("photo", "720x1280", "photo: 224x224 against 720x1280"),
+        ("policy", "cold", "policy: pooled against cold"),
+        ("target", "direct", "target: edge against direct"),
+        ("rate", 50.0, "rate: closed loop against 50.0"),
+    ],
+)
+def test_cells_that_share_no_value_of_a_factor_are_refused(field: str, value: object, line: str) -> None:
+    """Unless it is allowed: then the cells are matched without regard to it."""
+    other = with_cells(field, value)
+    assert [str(difference) for difference in compare(result(), other).refused] == [line]
+    assert len(compare(result(), other, {field}).lines) == len(compare(result(), result()).lines)
+
+
+def test_all_differences_are_named_at_once() -> None:
+    """A reader does not find them one by one."""
+    other = edited("environment/triton", "2.60.0")
+    other["environment"]["kernel"] = "6.2.0"
+    assert factors(compare(result(), other)) == ["kernel", "triton"]
+    assert factors(compare(result(), other, {"kernel"})) == ["triton"]
+
+
+def test_alike_results_are_put_side_by_side_and_not_judged() -> None:
+    """b / a of p50 and throughput for every cell that both have, both intervals, and the word drift."""
+    other = result()
+    cell = other["analysis"]["cells"][0]
+    cell["p50_ms"] = {name: value * 2 for name, value in cell["p50_ms"].items()}
+    comparison = compare(result(), other)
+    assert len(comparison.lines) == 2 * len(other["cells"])
+    first = comparison.lines[0]
+    assert (first.cell, first.measure) == (cell["id"], "p50_ms")
+    assert first.ratio == pytest.approx(2)
+    assert first.overlap is False
+    assert all(line.ratio == 1 and line.overlap for line in comparison.lines[1:])
+    text = str(comparison)
+    assert DRIFT in text
+    assert "b/a 2.00, intervals do not overlap" in text
+    assert not any(word in text for word in ("faster", "slower", "better", "worse"))
+
+
+def test_only_common_cells_are_compared() -> None:
+    """A run of fewer cells is compared where it can be."""
+    other = result(names=["onnx-http"], batches=(8,), users=())
+    comparison = compare(result(), other)
+    assert {line.cell for line in comparison.lines} == {"onnx-http/b8/c1/pooled/edge/224x224"}
+    nothing = compare(result(names=["jpeg-http"]), other)
+    assert nothing.lines == ()
+    assert "No cell is in both results." in str(nothing)
+
+
+def test_cells_that_an_allowed_factor_makes_ambiguous_are_left_out() -> None:
+    """With two policies on one side and another one on the other, nobody can tell which two belong together."""
+    a, b = result(), with_cells("policy", "shared")
+    cold = result(policy="cold")
+    a["cells"] += cold["cells"]
+    a["analysis"]["cells"] += cold["analysis"]["cells"]
+    assert compare(a, b, {"policy"}).lines == ()
+
+
+def test_marks_of_both_results_are_repeated() -> None:
+    """A number on which no verdict may rest says so here too."""
+    other = edited("analysis/cells/0/marks", ["the client was busy"])
+    text = str(compare(result(), other))
+    assert text.count("marked: the client was busy") == 2
+
+
+def test_what_nobody_knows_is_said() -> None:
+    """Two unknown checksums are not equal ones."""
+    unknown = edited("environment/model/checksum", None)
+    assert "checksum is unknown in both" in str(compare(unknown, unknown))
+
+
+def test_two_commits_may_be_compared_and_are_named() -> None:
+    """That is what a comparison over time is for."""
+    other = edited("environment/commit", "fedcba")
+    comparison = compare(result(), other)
+    assert comparison.refused == ()
+    assert "commit: 0123456789abcdef0123456789abcdef01234567 against fedcba" in str(comparison)
+
+
+def test_numbers_without_intervals_are_compared_without_a_word_on_overlap() -> None:
+    """One block has no interval."""
+    point = {"value": 8.0, "low": None, "high": None}
+    line = Line("cell", "p50_ms", point, {"value": 4.0, "low": 3.0, "high": 5.0}, ())
+    assert (line.ratio, line.overlap) == (0.5, None)
+    assert "no interval" in str(line)
+
+
+def test_hypothesis_five_is_judged_across_two_devices() -> None:
+    """Only when the device is allowed to differ, and does."""
+    other = edited("environment/device", {"name": "A100", "driver": "550", "count": 1})
+    comparison = compare(result(), other, {"device", "driver"})
+    assert comparison.h5 is not None
+    assert comparison.h5["id"] == "H5"
+    assert "H5 (" in str(comparison)
+    assert compare(result(), result(), {"device"}).h5 is None
+
+
+def test_an_unknown_factor_is_refused_with_the_known_ones() -> None:
+    """A slip in a name must not allow nothing silently."""
+    with pytest.raises(ResultError, match=r"no factor devise: choose from study, .*rate"):
+        compare(result(), result(), {"devise"})
+    assert "device" in NAMES
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> list[str]:
+    """Paths of a result, an alike one, and an unlike one."""
+    made = {"a": result(), "b": result(), "c": edited("environment/triton", "2.60.0")}
+    for name, content in made.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "result.json").write_text(json.dumps(content))
+    return [str(tmp_path / name) for name in made]
+
+
+def test_exit_status_says_alike_or_refused(saved: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """0 with the comparison on stdout; 2 with the differing factors on stderr."""
+    a, b, c = saved
+    assert main([a, b]) == ALIKE == 0
+    assert DRIFT in capsys.readouterr().out
+    assert main([a, c]) == REFUSED == 2
+    refused = capsys.readouterr()
+    assert refused.out == ""
+    assert "triton: 2.51.0 against 2.60.0" in refused.err
+    assert main([a, c, "--allow", "triton"]) == ALIKE
+
+
+def test_what_cannot_be_read_is_one_line(saved: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """A missing file is neither alike nor refused."""
+    assert main([saved[0], f"{saved[0]}/nowhere"]) == UNREADABLE == 1
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_an_unknown_option_is_a_usage_error(saved: list[str]) -> None:
+    """argparse's own status for bad options."""
+    with pytest.raises(SystemExit) as ended:
+        main([*saved[:2], "--allow", "devise"])
+    assert ended.value.code == 2

@@ -1,0 +1,340 @@
+"""Reading counters: servers and files of our own that count what we say, with the texts that the real ones write."""
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from locustfiles.bench import counters
+from locustfiles.bench.counters import Delta, delta, read
+from locustfiles.bench.measured import Cell
+
+SNMP = """Ip: Forwarding DefaultTTL
+Ip: 1 64
+Tcp: RtoAlgorithm RtoMin RtoMax MaxConn ActiveOpens PassiveOpens
+Tcp: 1 200 120000 -1 {} 41
+"""
+
+
+class Stack:
+    """Envoy's, Triton's and the kernel's counters. Each page read costs a connection and 1,000 bytes each way."""
+
+    def __init__(self, folder: Path) -> None:
+        self.network, self.snmp = folder / "net", folder / "snmp"
+        self.sent = self.received = self.opened = 0
+        self.connections = self.own_answers = self.under_way = 0
+        self.uptime = 100
+        self.answers: int | None = None
+        self.successes = 0
+        self.triton_requests = 0
+        self.ns = dict.fromkeys(("success", "queue", *counters.COMPUTE), 0)
+        self.executions: dict[int, int] = {}
+        self.late: list[int] = []
+        self.broken = False
+        for name in ("lo", "eth0", "eth1"):
+            (self.network / name / "statistics").mkdir(parents=True)
+        self.write()
+
+    def write(self) -> None:
+        """What the kernel shows. The loopback's bytes are no business of ours; the wires share the others."""
+        for name, share in (("lo", 7777), ("eth0", 100), ("eth1", 0)):
+            sent, received = (
+                (share, share) if name == "lo" else (self.sent, share) if name == "eth0" else (0, self.received)
+            )
+            (self.network / name / "statistics" / "tx_bytes").write_text(f"{sent}\n")
+            (self.network / name / "statistics" / "rx_bytes").write_text(f"{received}\n")
+        self.snmp.write_text(SNMP.format(self.opened))
+
+    def calls(self, count: int, *, failed: int = 0, batch: int = 1, edge: bool = True) -> None:
+        """Successful calls on connections of their own, and calls that the server answers 200 with a gRPC error."""
+        self.opened += count
+        self.sent += 500 * count
+        self.received += 40 * count
+        if edge:
+            self.connections += count
+            self.answers = (self.answers or 0) + count + failed
+            self.successes += count
+        for _ in range(count):
+            self.execute(batch, calls=1)
+        self.write()
+
+    def execute(self, images: int, *, calls: int) -> None:
+        """Triton runs a batch of so many images for so many requests: 1 ms of queue, 2, 30, 4 of compute, 1 between."""
+        self.triton_requests += calls
+        self.executions[images] = self.executions.get(images, 0) + 1
+        for stage, ms in zip(self.ns, (38, 1, 2, 30, 4), strict=True):
+            self.ns[stage] += ms * 1_000_000 * calls
+
+    def page(self, path: str) -> str:
+        self.opened += 1
+        self.sent += 1000
+        self.received += 1000
+        self.write()
+        if self.broken:
+            return "<html>"
+        if path.startswith("/stats?filter="):
+            lines = {
+                counters.LISTENER: self.connections,
+                counters.OWN_ANSWERS: self.own_answers,
+                counters.UNDER_WAY: self.under_way,
+                counters.UPTIME: self.uptime,
+            } | ({} if self.answers is None else {"cluster.onnx-grpc.upstream_rq_200": self.answers})
+            return "".join(f"{name}: {value}\n" for name, value in lines.items())
+        if path == "/clusters":
+            hosts = (
+                f"onnx-grpc::172.21.0.3:8001::rq_success::{self.successes}\nonnx-grpc::172.21.0.3:8001::rq_error::3\n"
+            )
+            return f"onnx-grpc::added_via_api::false\n{hosts}trt-grpc::172.21.0.3:8001::rq_success::9\n"
+        if self.late:
+            self.execute(self.late.pop(), calls=1)
+        size = {stage: {"count": 1, "ns": ns} for stage, ns in self.ns.items()}
+        per = {"compute_input": 2, "compute_infer": 30, "compute_output": 4}
+        model = {
+            "inference_stats": size | {"success": {"count": self.triton_requests, "ns": self.ns["success"]}},
+            "batch_stats": [
+                {"batch_size": images} | {s: {"count": n, "ns": ms * n * 1_000_000} for s, ms in per.items()}
+                for images, n in self.executions.items()
+            ],
+        }
+        return json.dumps({"model_stats": [model]})
+
+
+class Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, *_: Any) -> None:
+        """A reading ends its connections by a reset."""
+
+
+@pytest.fixture
+def stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
+    found = Stack(tmp_path)
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
+
+        def do_GET(self) -> None:
+            body = found.page(self.path).encode()
+            self.send_response(200)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = Server(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    for name in ("EDGE_STATISTICS", "TRITON"):
+        monkeypatch.setattr(counters, name, f"127.0.0.1:{server.server_port}")
+    monkeypatch.setattr(counters, "NETWORK", found.network)
+    monkeypatch.setattr(counters, "SNMP", found.snmp)
+    monkeypatch.setattr(counters, "_own", counters.Network())
+    yield found
+    server.shutdown()
+
+
+def cell(batch: int = 1, target: str = "edge", route: str = "onnx-grpc") -> Cell:
+    return Cell(route, route, batch=batch, target=target)
+
+
+def around(stack: Stack, chosen: Cell, *, calls: int = 0, **options: Any) -> Delta:
+    before = read(chosen, "m")
+    stack.calls(calls, batch=chosen.batch, edge=chosen.target == "edge", **options)
+    return delta(before, read(chosen, "m"))
+
+
+def test_what_a_window_cost(stack: Stack) -> None:
+    """Ours is what happened between the readings; theirs cost connections and bytes, and none of them is in it."""
+    stack.calls(3)
+    found = around(stack, cell(), calls=5)
+    assert (found.connections, found.sent_bytes, found.received_bytes) == (5, 2500, 200)
+    assert (found.edge_connections, found.server_requests, found.model_executions, found.probes) == (5, 5, 5, 0)
+    assert found.reasons == []
+    assert stack.opened > 8
+
+
+def test_a_reading_in_between_costs_nothing_either(stack: Stack) -> None:
+    """Windows overlap: from the start of a group, and from the end of its warm-up."""
+    first = read(cell(), "m")
+    stack.calls(2)
+    middle = read(cell(), "m")
+    stack.calls(3)
+    last = read(cell(), "m")
+    assert [delta(first, last).connections, delta(middle, last).connections] == [5, 3]
+    assert [delta(first, last).sent_bytes, delta(middle, last).sent_bytes] == [2500, 1500]
+
+
+def test_the_edges_health_check_is_not_a_client(stack: Stack) -> None:
+    """It opens a connection for each question that the edge answers by itself."""
+    before = read(cell(), "m")
+    stack.connections += 4
+    stack.own_answers += 4
+    stack.calls(2)
+    assert delta(before, read(cell(), "m")).edge_connections == 2
+
+
+def test_a_grpc_error_is_no_success(stack: Stack) -> None:
+    """Its HTTP status is 200; the trailer counts."""
+    assert around(stack, cell(), calls=5, failed=2).server_requests == 5
+
+
+def test_probes_go_past_the_edge(stack: Stack) -> None:
+    """Triton answered two more than the edge: they are named, and in no count of ours."""
+    before = read(cell(), "m")
+    stack.calls(5)
+    stack.execute(1, calls=1)
+    stack.execute(1, calls=1)
+    found = delta(before, read(cell(), "m"))
+    assert (found.server_requests, found.probes, found.model_executions) == (5, 2, 5)
+
+
+def test_a_call_that_triton_did_not_see_is_missing(stack: Stack) -> None:
+    """The edge counted six, Triton five: five."""
+    before = read(cell(), "m")
+    stack.calls(5)
+    stack.answers, stack.successes = 6, 6
+    assert delta(before, read(cell(), "m")).server_requests == 5
+
+
+def test_probes_have_one_image(stack: Stack) -> None:
+    """Direct, with eight images a call: probes show in the sizes, also the one that shared a batch with two calls."""
+    chosen = cell(batch=8, target="direct")
+    before = read(chosen, "m")
+    for _ in range(3):
+        stack.execute(8, calls=1)
+    stack.execute(17, calls=3)
+    stack.execute(1, calls=1)
+    found = delta(before, read(chosen, "m"))
+    assert (found.server_requests, found.probes, found.model_executions) == (5, 2, 4)
+    assert found.edge_connections is None
+    assert found.reasons == []
+
+
+def test_probes_of_one_image_cannot_be_told_from_calls_of_one(stack: Stack) -> None:
+    """Direct, batch 1: Triton's count as it is, and no word on probes."""
+    found = around(stack, cell(target="direct"), calls=5)
+    assert (found.server_requests, found.probes) == (5, None)
+
+
+def test_somebody_elses_requests_are_said(stack: Stack) -> None:
+    """A batch of four in a window of eights, or more than health checks send: Triton's times are not used."""
+    chosen = cell(batch=8, target="direct")
+    before = read(chosen, "m")
+    stack.execute(8, calls=1)
+    stack.execute(4, calls=1)
+    found = delta(before, read(chosen, "m"))
+    assert (found.server_requests, found.probes, found.triton_stages_ms) == (2, None, {})
+    assert found.reasons == [counters.SOMEBODY_ELSE]
+
+    before = read(cell(), "m")
+    stack.calls(5)
+    for _ in range(20):
+        stack.execute(1, calls=1)
+    found = delta(before, read(cell(), "m"))
+    assert (found.server_requests, found.probes, found.triton_stages_ms) == (5, 20, {})
+    assert found.reasons == [counters.SOMEBODY_ELSE]
+
+
+def test_the_stages_of_a_call(stack: Stack) -> None:
+    """Means over the calls: two calls in one execution both wait for all of it; a probe of another size is left out."""
+    chosen = cell(batch=4)
+    before = read(chosen, "m")
+    stack.calls(3, batch=4)
+    stack.execute(8, calls=2)
+    stack.execute(1, calls=1)
+    found = delta(before, read(chosen, "m")).triton_stages_ms
+    assert found == pytest.approx(
+        {
+            "triton.queue": 1,
+            "triton.compute_input": 2,
+            "triton.compute_infer": 30,
+            "triton.compute_output": 4,
+            "triton.total": 38,
+        }
+    )
+
+
+def test_a_count_that_comes_late_is_waited_for(stack: Stack) -> None:
+    """Triton counts a call after it has answered: a reading that follows at once sees it all the same."""
+    chosen = cell(target="direct")
+    before = read(chosen, "m")
+    stack.calls(4, edge=False)
+    stack.late = [1]
+    assert delta(before, read(chosen, "m")).server_requests == 5
+
+
+def test_counters_that_never_rest(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody else is calling: said after a while, and the reading ends."""
+    monkeypatch.setattr(counters, "LIMIT_S", 0.1)
+    before = read(cell(), "m")
+    stack.under_way = 1
+    assert "did not come to rest" in delta(before, read(cell(), "m")).reasons[0]
+
+
+def test_a_restarted_edge(stack: Stack) -> None:
+    """Its counters went backwards, or it is younger than the window: no number, and why. The rest stays."""
+    stack.calls(5)
+    before = read(cell(), "m")
+    stack.connections = stack.answers = stack.successes = 0
+    found = delta(before, read(cell(), "m"))
+    assert found.edge_connections is None
+    assert "restarted" in found.reasons[0]
+    assert found.connections == 0
+
+    stack.calls(50)
+    stack.uptime = 2
+    found = delta(before, read(cell(), "m"))
+    assert found.edge_connections is None
+    assert "restarted" in found.reasons[0]
+
+
+def test_a_restarted_triton(stack: Stack) -> None:
+    """Its statistics began anew: nothing of them is used."""
+    stack.calls(5)
+    before = read(cell(), "m")
+    stack.triton_requests, stack.executions = 0, {}
+    stack.ns = dict.fromkeys(stack.ns, 0)
+    found = delta(before, read(cell(), "m"))
+    assert found.server_requests is None
+    assert found.model_executions is None
+    assert found.triton_stages_ms == {}
+    assert "restarted" in found.reasons[0]
+
+
+@pytest.mark.parametrize("route", ["jpeg-http", "torchserve-http", "torchserve-grpc", "typed-grpc"])
+def test_only_the_edge_counts_the_calls_of_other_servers(stack: Stack, route: str) -> None:
+    """Direct there is nobody to ask, and nobody is asked."""
+    found = around(stack, cell(target="direct", route=route), calls=5)
+    assert found.server_requests is None
+    assert found.connections == 5
+    assert route in found.reasons[0]
+
+
+def test_an_edge_elsewhere(stack: Stack) -> None:
+    """Its counters are not for us; our own are."""
+    found = around(stack, cell(target="http://edge.example:8080"), calls=5)
+    assert (found.server_requests, found.edge_connections, found.triton_stages_ms) == (None, None, {})
+    assert found.connections == 5
+    assert "http://edge.example:8080" in found.reasons[0]
+
+
+def test_what_cannot_be_read_is_said(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No server, no page, no counters in the kernel: each is None with a reason, and nothing is raised."""
+    stack.broken = True
+    found = around(stack, cell(), calls=1)
+    assert found.server_requests is None
+    assert {reason.partition(" (")[0] for reason in found.reasons} == {"the edge's counters", "Triton's statistics"}
+
+    monkeypatch.setattr(counters, "EDGE_STATISTICS", "127.0.0.1:1")
+    monkeypatch.setattr(counters, "TRITON", "127.0.0.1:1")
+    monkeypatch.setattr(counters, "SNMP", stack.snmp / "missing")
+    found = around(stack, cell(), calls=1)
+    assert found == Delta(reasons=found.reasons)
+    assert len(found.reasons) == 3
+    assert all("cannot be read" in reason for reason in found.reasons)

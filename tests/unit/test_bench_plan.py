@@ -1,0 +1,59 @@
+"""What a run measures, and in which order."""
+
+from collections import Counter
+from itertools import islice, pairwise
+
+import pytest
+
+from locustfiles.bench import plan
+from locustfiles.bench.arrivals import arrivals
+from locustfiles.bench.launcher import Window
+from locustfiles.bench.measured import Cell, Run, Visit, from_json
+from locustfiles.bench.plan import Plan
+
+
+def cells() -> tuple[Cell, ...]:
+    return tuple(cell for route in plan.FIVEWAY for cell in plan.matrix(Cell(route, route), (1, 8), (1, 16)))
+
+
+def test_a_matrix_has_every_batch_alone_and_every_concurrency_at_batch_1() -> None:
+    """One user at batch 1 belongs to both halves, and is measured once."""
+    found = plan.matrix(Cell("onnx-http", "onnx-http"), plan.BATCHES, plan.CONCURRENCY)
+    assert [(cell.batch, cell.users) for cell in found] == [(1, 1), (4, 1), (8, 1), (16, 1), (32, 1), (1, 8), (1, 16)]
+
+
+def test_every_block_visits_every_cell_once_in_an_order_of_its_own() -> None:
+    """The order is drawn anew for each block, and is the same for the same seed."""
+    run = Plan("fiveway", cells(), 3, lambda _: Window(1, 1), seed=7)
+    orders = [run.order(block) for block in (1, 2, 3)]
+    assert all(Counter(order) == Counter(run.cells) for order in orders)
+    assert len({tuple(order) for order in orders}) == 3
+    assert orders == [run.order(block) for block in (1, 2, 3)]
+
+
+def test_the_published_method_keeps_the_order_and_makes_a_client_per_call() -> None:
+    """Route after route, one block, 30 calls with one user and 60 with more, five to warm up."""
+    run = plan.published(cells(), seed=1)
+    assert [cell.route for cell in run.order(1)] == [cell.route for cell in cells()]
+    assert {cell.policy for cell in run.cells} == {"published"}
+    windows = {cell.users: run.window(cell) for cell in run.cells}
+    assert (windows[1].calls, windows[16].calls, windows[1].warm_calls) == (30, 60, 5)
+
+
+def test_a_schedule_has_the_rate_it_was_asked_for() -> None:
+    """10,000 Poisson arrivals at 200 per second take 50 s, to four standard deviations; the gaps are exponential."""
+    due = list(islice(arrivals(200.0, start=5.0, seed="a"), 10_000))
+    assert due[-1] - 5.0 == pytest.approx(50.0, abs=4 * 0.5)
+    gaps = [after - before for before, after in pairwise(due)]
+    mean = sum(gaps) / len(gaps)
+    assert sum((gap - mean) ** 2 for gap in gaps) / len(gaps) == pytest.approx(mean**2, rel=0.1)
+    assert due == list(islice(arrivals(200.0, start=5.0, seed="a"), 10_000))
+
+
+def test_a_run_survives_its_json_form() -> None:
+    """What is written to result.json is what is read from it."""
+    cell = Cell("onnx-grpc", "onnx-grpc", batch=8, rate=50.0)
+    run = Run("fiveway", "2026-01-01T00:00:00+00:00", "fair", {}, {}, cells=[(cell, [Visit(1, 1, "now")])])
+    again = from_json(run.as_json())
+    assert again == run
+    assert run.as_json()["cells"][0]["id"] == "onnx-grpc/b8/c1/pooled/edge/224x224/r50"

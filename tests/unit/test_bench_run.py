@@ -1,0 +1,132 @@
+"""How a run goes, and how it ends badly: with a load that is a stand-in, since the ends are what is tested here."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from locustfiles.bench.launcher import LoadError, Window
+from locustfiles.bench.measured import Cell, Run, Visit
+from locustfiles.bench.plan import Plan
+from locustfiles.bench.progress import Progress
+from locustfiles.bench.run import carry_out, problems
+
+CELLS = (Cell("onnx-http", "onnx-http"), Cell("onnx-grpc", "onnx-grpc"))
+AGREES = {"agrees": True, "cosine": 1.0, "why": ""}
+BLOCKS = 3
+
+
+class Load:
+    """Visits that say how many there were before; `when` is called with that number before each."""
+
+    def __init__(self, when: Callable[[int], None] = lambda _: None, parity: dict[str, Any] | None = None) -> None:
+        self.made = 0
+        self._when = when
+        self._parity = parity or {cell.route: AGREES for cell in CELLS}
+
+    def visit(self, cell: Cell, window: Window, block: int, position: int) -> Visit:
+        self._when(self.made)
+        self.made += 1
+        return Visit(block, position, "now", requests=self.made)
+
+    def parity(self, cells: object) -> dict[str, Any]:
+        return dict(self._parity)
+
+
+@pytest.fixture(autouse=True)
+def manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The model builder's record of a model `tiny`."""
+    monkeypatch.setenv("MODEL", "tiny")
+    monkeypatch.setenv("ARTIFACTS", str(tmp_path))
+    (tmp_path / "tiny").mkdir()
+    path = tmp_path / "tiny" / "manifest.json"
+    path.write_text("{}")
+    return path
+
+
+def run(load: Load) -> tuple[Run, list[int]]:
+    """The run, and how many visits it had each time it was saved."""
+    saved: list[int] = []
+
+    def save(so_far: Run) -> None:
+        saved.append(sum(len(visits) for _, visits in so_far.cells))
+
+    plan = Plan("fiveway", CELLS, BLOCKS, lambda _: Window(1, 1), seed=1)
+    with Progress(plan.blocks * len(CELLS)) as progress:
+        return carry_out(plan, load, {}, {}, progress, save), saved  # type: ignore[arg-type]
+
+
+def test_a_run_visits_every_cell_in_every_block_and_is_saved_after_each() -> None:
+    """Three blocks of two cells: six visits, and nothing to complain about."""
+    found, saved = run(Load())
+    assert [[visit.block for visit in visits] for _, visits in found.cells] == [[1, 2, 3], [1, 2, 3]]
+    assert saved == [2, 4, 6, 6]
+    assert found.ended == "finished"
+    assert problems(found) == []
+
+
+def test_ctrl_c_keeps_what_was_measured() -> None:
+    """Interrupted before the fourth visit: three are kept and saved, and the run says so."""
+
+    def interrupt(made: int) -> None:
+        if made == 3:
+            raise KeyboardInterrupt
+
+    found, saved = run(Load(interrupt))
+    assert saved == [2, 3]
+    assert problems(found) == ["the run ended early: interrupted (Ctrl-C)"]
+
+
+def test_a_model_that_is_swapped_ends_the_run(manifest: Path) -> None:
+    """What the builder says is served changes during a visit: the run ends there, with what to do."""
+
+    def swap(made: int) -> None:
+        if made == 2:
+            manifest.write_text('{"another": true}')
+
+    found, saved = run(Load(swap))
+    assert saved == [2, 3]
+    assert "the model was changed during the run" in found.ended
+    assert [visit.problem for _, visits in found.cells for visit in visits].count("") == 2
+
+
+def test_a_load_generator_that_dies_ends_the_run() -> None:
+    """The fork server is gone: the visits before are kept."""
+
+    def die(made: int) -> None:
+        if made == 5:
+            raise LoadError("the load generator ended: the lines above say why")
+
+    found, saved = run(Load(die))
+    assert saved == [2, 4, 5]
+    assert problems(found) == ["the run ended early: the load generator ended: the lines above say why"]
+
+
+def test_a_route_that_is_down_is_left_out_and_named() -> None:
+    """One route does not answer the comparison: it is not timed, the other one is, and the run is not whole."""
+    down = {"agrees": False, "cosine": None, "why": "onnx-grpc: UNAVAILABLE"}
+    load = Load(parity={"onnx-http": AGREES, "onnx-grpc": down})
+    found, _ = run(load)
+    assert load.made == BLOCKS
+    assert problems(found) == [f"{CELLS[1].id}: 3 of 3 visits measured nothing: onnx-grpc: UNAVAILABLE"]
+
+
+def test_no_route_at_all_is_one_line() -> None:
+    """Nothing answers: nothing is timed, and the line says what to start."""
+    down = {"agrees": False, "cosine": None, "why": "HTTP connection: refused"}
+    found, _ = run(Load(parity={cell.route: down for cell in CELLS}))
+    assert problems(found)[0] == (
+        "the run ended early: no route answers: HTTP connection: refused: is the stack up? (./scripts/up)"
+    )
+
+
+def test_a_route_that_changes_its_answers_gets_no_verdict() -> None:
+    """It agreed before the run and not after: its parity says so."""
+    load = Load()
+    answers = iter([load.parity(None), {"onnx-http": AGREES, "onnx-grpc": AGREES | {"agrees": False, "why": "0.2"}}])
+    load.parity = lambda _: next(answers)  # type: ignore[assignment]
+    found, _ = run(load)
+    assert found.parity["onnx-http"] == AGREES
+    assert found.parity["onnx-grpc"]["why"] == "after the run it no longer agreed: 0.2"
+    assert not found.parity["onnx-grpc"]["agrees"]

@@ -1,0 +1,242 @@
+"""Estimates and intervals of the bench, against exact percentiles, scipy, and runs whose truth is known."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+import scipy.stats  # type: ignore[import-untyped]
+from numpy.typing import NDArray
+
+from locustfiles.bench import statistics
+from locustfiles.bench.measured import Visit
+from locustfiles.bench.statistics import IMAGES_PER_S, Estimate, Window
+from locustfiles.recorder import Histogram
+
+P50 = "p50_ms"
+SIMULATED = 300
+RESAMPLES = 400
+# Blocks, the visits' standard deviation, and the drift from block to block, on the log scale. Calls spread by 10 %.
+NULLS = [(3, 0.03, 0.0), (3, 0.05, 0.1), (4, 0.04, 0.0), (5, 0.03, 0.1), (5, 0.05, 0.0), (6, 0.04, 0.05)]
+
+
+def as_it_is(block: int, latencies_ms: NDArray[np.float64]) -> Window:
+    """One user's closed loop with exactly these latencies."""
+    values, counts = np.unique(latencies_ms, return_counts=True)
+    return Window(block, values, counts, float(len(latencies_ms)), float(latencies_ms.sum()) / 1e3)
+
+
+def window(block: int, latencies_ms: NDArray[np.float64]) -> Window:
+    """One user's closed loop with these latencies, rounded to three digits as the recorder keeps them."""
+    digits = 10.0 ** (np.floor(np.log10(latencies_ms)) - 2)
+    return as_it_is(block, (latencies_ms / digits).round() * digits)
+
+
+def visits(
+    rng: np.random.Generator, blocks: int, sd: float, drift: float, times: float = 1.0, calls: int = 150
+) -> list[Window]:
+    """One window per block around `times` 8 ms; what blocks have in common (drift) is the same for whoever asks."""
+    medians = 8 * times * np.exp(drift * np.arange(blocks) + rng.normal(0, sd, blocks))
+    return [window(block, median * np.exp(rng.normal(0, 0.1, calls))) for block, median in enumerate(medians, 1)]
+
+
+def estimate(found: Sequence[Window], name: str, resamples: int = RESAMPLES) -> dict[str, Estimate]:
+    return statistics.estimates(found, name, {P50: 50.0}, resamples)
+
+
+def held(blocks: int, sd: float, drift: float) -> NDArray[np.bool_]:
+    """For each simulated pair of equal cells, whether the ratio's interval has 1 in it: (p50, throughput)."""
+    rng = np.random.default_rng([blocks, round(1000 * sd), round(1000 * drift)])
+    rows = []
+    for number in range(SIMULATED):
+        a = estimate(visits(rng, blocks, sd, drift), f"a{number}")
+        b = estimate(visits(rng, blocks, sd, drift), f"b{number}")
+        intervals = [statistics.ratio(a[measure], b[measure]) for measure in (P50, IMAGES_PER_S)]
+        rows.append([(i.low or 0) <= 1 <= (i.high or 0) for i in intervals])
+    return np.array(rows)
+
+
+def test_equal_cells_show_no_difference() -> None:
+    """Where nothing differs but visits and blocks, the 95 % interval of a ratio has 1 in it in 95 % of all runs."""
+    shares = np.array([held(*null).mean(axis=0) for null in NULLS])
+    p50, throughput = shares.mean(axis=0)
+    assert p50 >= 0.95
+    assert throughput >= 0.95
+    # One row is 300 runs: a true 95 % shows as 91.2 % or more in 999 of 1,000 rows.
+    assert shares.min() >= 0.912, dict(zip(NULLS, shares.tolist(), strict=True))
+
+
+def test_a_real_difference_is_found() -> None:
+    """A cell that takes 1.3x the time is told apart with three blocks and visits that differ by 2 %."""
+    rng = np.random.default_rng(13)
+    found = []
+    for number in range(100):
+        a = estimate(visits(rng, 3, 0.02, 0.05, 1.3), f"a{number}")
+        b = estimate(visits(rng, 3, 0.02, 0.05), f"b{number}")
+        slower, less = (statistics.ratio(a[measure], b[measure]) for measure in (P50, IMAGES_PER_S))
+        found.append([(slower.low or 0) > 1, (less.high or 2) < 1])
+    assert np.mean(found, axis=0).min() >= 0.98
+
+
+def test_the_interval_holds_the_true_ratio() -> None:
+    """Also where there is a difference, the interval has the truth in it, in 95 % of all runs but for chance."""
+    rng = np.random.default_rng(14)
+    hits = []
+    for number in range(SIMULATED):
+        a, b = (estimate(visits(rng, 4, 0.04, 0.05, times), f"{times}/{number}")[P50] for times in (1.2, 1.0))
+        found = statistics.ratio(a, b)
+        hits.append((found.low or 0) <= 1.2 <= (found.high or 0))
+    assert np.mean(hits) >= 0.912
+
+
+def test_percentiles_are_exact() -> None:
+    """Over several windows together, a percentile is numpy's inverted_cdf of all their calls."""
+    rng = np.random.default_rng(1)
+    samples = [rng.integers(1, 500, size).astype(float) for size in (7, 100, 33)]
+    found = [as_it_is(i, sample) for i, sample in enumerate(samples)]
+    for percent in (0.1, 1, 50, 55, 90, 99, 100):
+        exact = np.percentile(np.concatenate(samples), percent, method="inverted_cdf")
+        assert statistics.percentile(found, percent) == exact
+
+
+def test_percentiles_of_recorded_calls() -> None:
+    """From the recorder to the estimate a percentile is within 0.1 % of the exact one."""
+    latencies = np.random.default_rng(2).lognormal(2, 0.3, 5000)
+    histogram = Histogram()
+    for latency in latencies:
+        histogram.record(latency / 1e3)
+    visit = Visit(1, 1, "", steady_s=10.0, steady_requests=5000.0, latency=histogram.encode())
+    for percent in (50, 90, 99):
+        found = statistics.percentile(statistics.windows([visit], 1), percent)
+        assert found == pytest.approx(np.percentile(latencies, percent, method="inverted_cdf"), rel=0.001)
+
+
+@pytest.mark.parametrize("percent", [50.0, 90.0])
+def test_resampled_calls_agree_with_scipy(percent: float) -> None:
+    """Within one window and before any widening, it is the percentile bootstrap of scipy."""
+    sample = np.random.default_rng(3).lognormal(2, 0.3, 400).round(2)
+    found = [as_it_is(1, sample)]
+    drawn = np.zeros((9999, 1), np.int64)
+    ours = np.quantile(statistics.resampled_percentile(found, drawn, percent, "x"), [0.025, 0.975])
+
+    def exact(calls: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
+        return np.percentile(calls, percent, axis=axis, method="inverted_cdf")
+
+    theirs = scipy.stats.bootstrap((sample,), exact, method="percentile", rng=np.random.default_rng(4))
+    assert ours == pytest.approx(tuple(theirs.confidence_interval), rel=0.005)
+
+
+def test_resampled_windows_agree_with_numpy() -> None:
+    """Windows of different speed and size are resampled each on its own: the spread is that of numpy's own drawing."""
+    rng = np.random.default_rng(5)
+    samples = [rng.normal(mean, 1, size).round(2) for mean, size in ((10, 50), (14, 200), (12, 80))]
+    found = [as_it_is(i, sample) for i, sample in enumerate(samples)]
+    drawn = statistics.draws(3, 5000)
+    ours = statistics.resampled_percentile(found, drawn, 50, "x")
+    theirs = [
+        np.percentile(np.concatenate([rng.choice(samples[i], len(samples[i])) for i in row]), 50, method="inverted_cdf")
+        for row in drawn
+    ]
+    for quantile in (0.025, 0.25, 0.5, 0.75, 0.975):
+        assert np.quantile(ours, quantile) == pytest.approx(np.quantile(theirs, quantile), abs=0.1)
+
+
+@pytest.mark.parametrize("freedom", [1, 2, 3, 4, 5, 9, 30, 119])
+def test_student_t_agrees_with_scipy(freedom: int) -> None:
+    """Student's t quantiles are scipy's to ten digits."""
+    for probability in (0.5, 0.9, 0.975, 0.999):
+        assert statistics.student_t(probability, freedom) == pytest.approx(
+            scipy.stats.t.ppf(probability, freedom), rel=1e-10, abs=1e-10
+        )
+
+
+def test_throughput_is_all_images_over_all_seconds() -> None:
+    """Not a mean of rates: a long window counts for more."""
+    one = np.ones(1, np.int64)
+    found = [
+        Window(block, np.array([8.0]), one, images, seconds)
+        for block, images, seconds in ((1, 100.0, 1.0), (2, 900.0, 4.0), (3, 200.0, 5.0))
+    ]
+    assert estimate(found, "x")[IMAGES_PER_S].value == pytest.approx(120.0)
+
+
+def test_batches_count_images() -> None:
+    """A window's images are its calls times the batch."""
+    histogram = Histogram()
+    histogram.record(0.008)
+    visit = Visit(2, 1, "", steady_s=2.0, steady_requests=1.0, latency=histogram.encode())
+    (found,) = statistics.windows([visit], 32)
+    assert (found.block, found.images, found.seconds, found.calls) == (2, 32.0, 2.0, 1)
+
+
+def test_the_same_visits_give_the_same_numbers() -> None:
+    """The draws are seeded by the cell's name, and two names have draws of their own."""
+    found = visits(np.random.default_rng(6), 3, 0.03, 0.0)
+    first, again, other = (estimate(found, name)[P50].resampled for name in ("a", "a", "b"))
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+def test_what_slows_a_block_cancels() -> None:
+    """Pairs are drawn by block: a drift that both cells share does not widen their ratio as it widens each of them."""
+    rng = np.random.default_rng(7)
+    a, b = (estimate(visits(rng, 4, 0.0, 0.2, calls=2000), name)[IMAGES_PER_S] for name in ("a", "b"))
+    alone, together = statistics.interval(a), statistics.ratio(a, b)
+    assert (alone.high or 0) / (alone.low or 1) > 1.5
+    assert (together.high or 0) / (together.low or 1) < 1.1
+
+
+def test_a_missing_block_leaves_the_others() -> None:
+    """Pairs use the blocks that both have, and refuse anything else."""
+    rng = np.random.default_rng(8)
+    whole, part = visits(rng, 5, 0.02, 0.3), [w for w in visits(rng, 5, 0.02, 0.3) if w.block != 2]
+    with pytest.raises(ValueError, match="shared blocks"):
+        statistics.ratio(estimate(whole, "a")[P50], estimate(part, "b")[P50])
+    a, b = statistics.shared(whole, part)
+    assert [w.block for w in a] == [w.block for w in b] == [1, 3, 4, 5]
+    assert statistics.ratio(estimate(a, "a")[P50], estimate(b, "b")[P50]).low is not None
+
+
+@pytest.mark.parametrize("blocks", [1, 2])
+def test_few_blocks_have_no_interval(blocks: int) -> None:
+    """One or two blocks give a number without limits."""
+    found = estimate(visits(np.random.default_rng(9), blocks, 0.02, 0.0), "x")
+    for one in found.values():
+        interval = statistics.interval(one)
+        assert (interval.value, interval.low, interval.high) == (one.value, None, None)
+        assert statistics.ratio(one, one).value == 1
+
+
+def test_no_calls_give_nothing() -> None:
+    """A visit without calls, or without time, is no window; no window is no estimate."""
+    histogram = Histogram()
+    histogram.record(0.008)
+    nothing = [Visit(1, 1, ""), Visit(2, 1, "", steady_requests=1.0, latency=histogram.encode())]
+    assert statistics.windows(nothing, 1) == []
+    assert statistics.percentile([], 50) is None
+    assert estimate([], "x") == {}
+
+
+def test_a_broken_histogram_is_refused() -> None:
+    """What is no histogram is an error, not an empty visit."""
+    with pytest.raises(ValueError, match="not an encoded HDR histogram"):
+        statistics.windows([Visit(1, 1, "", latency="nonsense")], 1)
+
+
+def test_one_bucket_is_known_to_the_recorder_s_resolution() -> None:
+    """Calls that all took the same time still have an interval: a step of the histogram is no difference."""
+    a, b = (
+        estimate([Window(i, np.array([ms]), np.array([50]), 50.0, 0.4) for i in range(1, 4)], name)[P50]
+        for name, ms in (("a", 8.0), ("b", 8.004))
+    )
+    alone, together = statistics.interval(a), statistics.ratio(a, b)
+    assert [alone.low, alone.high] == pytest.approx([7.992, 8.008], abs=1e-3)
+    assert (together.low or 2) < 1 < (together.high or 0)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "text"),
+    [(1.684, "1.68"), (0.5, "0.50"), (1.0, "1.00"), (1.002, "1.002"), (0.9996, "0.9996"), (1.00001, "1.00")],
+)
+def test_a_figure_reads_as_one_only_when_it_is(ratio: float, text: str) -> None:
+    """Limits close to 1 keep the digits that say on which side they are."""
+    assert statistics.figure(ratio) == text

@@ -1,0 +1,545 @@
+"""The cross-check: what the generators are told, what is made of what they print, and how they end."""
+
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from locustfiles.bench import truth
+from locustfiles.bench.launcher import LoadError
+from locustfiles.bench.measured import Cell, Visit
+from locustfiles.bench.progress import Progress
+from locustfiles.bench.results import ResultError
+from locustfiles.clients.http import HttpClient
+from locustfiles.clients.policy import COLD, POOLED, PUBLISHED, SHARED
+from locustfiles.payloads import ALL, payloads, photos
+from locustfiles.recorder import Histogram
+from locustfiles.routes import ROUTES
+
+HOST = "http://edge:8080"
+HTTP_CELL = Cell("jpeg-http", "jpeg-http", users=8)
+GRPC_CELL = Cell("typed-grpc", "typed-grpc", users=8)
+FILES = [Path("a"), Path("b")]
+OK_ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}"
+NO_ERRORS = dict.fromkeys(("connect", "read", "write", "timeout", "status"), 0)
+
+
+def visit(block: int, latencies_us: Mapping[int, int], seconds: float = 1.0, **more: Any) -> Visit:
+    """A visit with these calls."""
+    latency = Histogram()
+    for microseconds, count in latencies_us.items():
+        for _ in range(count):
+            latency.record(microseconds / 1e6)
+    calls = latency.count
+    return Visit(block, 1, "", seconds, float(calls), latency.encode(), requests=calls, **more)
+
+
+def wrk_output(steps: Mapping[int, int], runtime_us: int, requests: int, **errors: int) -> str:
+    """What wrk prints: its own text, then our script's line."""
+    found = {"requests": requests, "runtime_us": runtime_us, "errors": NO_ERRORS | errors}
+    return f"Running 5s test\nRequests/sec: 1\n{json.dumps(found | {'latencies_us': sorted(steps.items())})}\n"
+
+
+def grpc_raw_output(steps: Mapping[int, int], seconds: float = 1.0, **errors: int) -> str:
+    found = {"requests": sum(steps.values()), "failures": sum(errors.values()), "errors": errors, "seconds": seconds}
+    return json.dumps(found | {"latencies_us": sorted(steps.items())}) + "\n"
+
+
+def corrected(steps: Mapping[int, int], expected: int) -> Counter[int]:
+    """stats_correct of wrk 4.1.0, step by step: from 2 * expected up, each n adds its count at n - expected, ..."""
+    data = Counter(steps)
+    for n in range(expected * 2, max(steps) + 1):
+        count, m = data[n], n - expected
+        while count and m > expected:
+            data[m] += count
+            m -= expected
+    return +data
+
+
+# ---------------------------------------------------------------- what the generators print
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_wrk_adds_is_taken_out_exactly(seed: int) -> None:
+    """Long-tailed latencies come back as they were, whatever wrk's correction made of them."""
+    rng = np.random.default_rng(seed)
+    latencies = Counter(int(value) for value in rng.lognormal(6, 1.2, 300))
+    expected = int(sum(value * count for value, count in latencies.items()) / 300)
+    distorted = corrected(latencies, expected)
+    assert distorted.total() > latencies.total(), "there was something to take out"
+    assert truth.uncorrected(distorted, expected) == latencies
+
+
+def test_wrk_becomes_a_visit() -> None:
+    """Requests, seconds and latencies are those of the calls that were made, with wrk's additions left out."""
+    latencies = {1000: 50, 1100: 49, 9000: 1}
+    users, runtime_us = 2, 60_000
+    added = corrected(latencies, runtime_us // (100 // users))
+    assert added.total() > 100
+    result = Visit(1, 1, "")
+    truth.from_wrk(wrk_output(added, runtime_us, 100), users, result)
+    assert (result.requests, result.failures, result.steady_requests) == (100, 0, 100.0)
+    assert result.steady_s == pytest.approx(0.06)
+    assert Histogram(result.latency).percentile_ms(50) == pytest.approx(1.0, rel=0.001)
+    assert result.mean_ms == pytest.approx((50 * 1.0 + 49 * 1.1 + 9.0) / 100)
+
+
+def test_wrk_with_fewer_calls_than_users_was_not_corrected() -> None:
+    """Below one call per connection wrk leaves the latencies as they are."""
+    result = Visit(1, 1, "")
+    truth.from_wrk(wrk_output({5000: 1, 20000: 2}, 20_000, 3), 8, result)
+    assert result.requests == 3
+
+
+def test_each_kind_of_error_of_wrk_is_a_failure() -> None:
+    """Answers above 399 and broken connections alike; a call beyond the time limit has no latency."""
+    result = Visit(1, 1, "")
+    truth.from_wrk(wrk_output({1000: 9}, 10_000, 10, status=3, read=1, timeout=1), 1, result)
+    assert result.errors == {"wrk: read": 1, "wrk: status": 3, "wrk: timeout": 1}
+    assert result.failures == 5
+
+
+@pytest.mark.parametrize(
+    ("stdout", "why"),
+    [
+        ("", "printed no result"),
+        ("Running 1s test\n", "printed no result"),
+        ('{"requests": 3', "printed no result"),
+        ('{"requests": 3}', "something else"),
+        ('{"requests": 1, "runtime_us": 9, "errors": [], "latencies_us": []}', "something else"),
+        (wrk_output({1000: 7}, 10_000, 10), "7 latencies of 10 calls"),
+    ],
+)
+def test_what_is_no_result_of_wrk_is_refused(stdout: str, why: str) -> None:
+    """Other output, and a histogram that does not add up, are one clear line."""
+    with pytest.raises(truth.GeneratorError, match=why) as caught:
+        truth.from_wrk(stdout, 1, Visit(1, 1, ""))
+    assert "\n" not in str(caught.value)
+
+
+def test_grpc_raw_becomes_a_visit() -> None:
+    """Its latencies are taken as they are; errors keep their texts."""
+    result = Visit(1, 1, "")
+    truth.from_grpc_raw(grpc_raw_output({2000: 30, 3000: 10}, 0.5, **{"Unavailable: gone": 2}), result)
+    assert (result.requests, result.failures, result.steady_s) == (40, 2, 0.5)
+    assert result.errors == {"Unavailable: gone": 2}
+    assert Histogram(result.latency).percentile_ms(99) == pytest.approx(3.0, rel=0.001)
+
+
+@pytest.mark.parametrize("stdout", ["", "grpc: hello", "{}", '{"requests": 1, "errors": {}, "failures": "x"}'])
+def test_what_is_no_result_of_grpc_raw_is_refused(stdout: str) -> None:
+    """One line says so."""
+    with pytest.raises(truth.GeneratorError, match="grpc-raw printed"):
+        truth.from_grpc_raw(stdout, Visit(1, 1, ""))
+
+
+# ---------------------------------------------------------------- what the generators are told
+
+
+@pytest.fixture
+def artifacts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A model with a tensor for each photo."""
+    folder = tmp_path / "tiny" / "tensors"
+    folder.mkdir(parents=True)
+    for number, name in enumerate(photos(ALL)):
+        np.save(folder / f"{name}.npy", np.full((3, 224, 224), number, np.float32))
+    monkeypatch.setenv("ARTIFACTS", str(tmp_path))
+    monkeypatch.setenv("MODEL", "tiny")
+    return folder
+
+
+@pytest.fixture
+def recorder() -> Iterator[tuple[str, list[bytes]]]:
+    """A server's address, and what each connection to it sent: it answers 200 and closes."""
+    got: list[bytes] = []
+
+    def serve() -> None:
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            with connection:
+                text = b""
+                while b"\r\n\r\n" not in text:
+                    text += connection.recv(65536)
+                head, _, body = text.partition(b"\r\n\r\n")
+                (length,) = [int(line.split(b":")[1]) for line in head.split(b"\r\n") if b"content-length" in line[:14]]
+                while len(body) < length:
+                    body += (more := connection.recv(65536))
+                    text += more
+                got.append(text)
+                connection.sendall(OK_ANSWER)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield f"127.0.0.1:{listener.getsockname()[1]}", got
+        listener.shutdown(socket.SHUT_RDWR)
+    thread.join()
+
+
+@pytest.mark.usefixtures("artifacts")
+@pytest.mark.parametrize("name", [name for name, route in ROUTES.items() if route.format.protocol == "HTTP"])
+def test_wrk_sends_what_locust_sends(name: str, artifacts: Path, recorder: tuple[str, list[bytes]]) -> None:
+    """The requests in wrk's files are, byte for byte, those that Locust's client puts on the wire."""
+    address, got = recorder
+    route, served = ROUTES[name], f"tiny{ROUTES[name].suffix}"
+    client = HttpClient(address, route.path.format(model=served), {**route.format.headers, **route.headers})
+    for payload in payloads(route.format.encode, served, artifacts, "224x224", 1):
+        client.send(payload)
+    about = truth.target(Cell(name, name), f"http://{address}")
+    assert [sorted_head(request) for request in about.bodies] == [sorted_head(request) for request in got]
+
+
+def sorted_head(request: bytes) -> tuple[list[bytes], bytes]:
+    """The request line and the headers in any order; the body."""
+    head, _, body = request.partition(b"\r\n\r\n")
+    return sorted(head.split(b"\r\n")), body
+
+
+def test_grpc_raw_gets_the_messages(artifacts: Path) -> None:
+    """The files are the messages themselves; address, method and metadata are the route's."""
+    about = truth.target(Cell("trt-grpc", "trt-grpc", batch=4), HOST)
+    ready = payloads(ROUTES["trt-grpc"].format.encode, "tiny_trt", artifacts, "224x224", 4)
+    assert about.bodies == tuple(payload.body for payload in ready)
+    assert (about.address, about.path) == ("edge:8080", "/inference.GRPCInferenceService/ModelInfer")
+    assert about.headers == {"x-route": "trt-grpc"}
+
+
+@pytest.mark.usefixtures("artifacts")
+def test_the_target_is_where_locust_goes() -> None:
+    """Straight to the server, or to an edge elsewhere."""
+    assert truth.target(Cell("onnx-grpc", "onnx-grpc", target="direct"), HOST).address == "triton:8001"
+    assert truth.target(Cell("jpeg-http", "jpeg-http", target="http://far:80"), HOST).address == "far:80"
+
+
+@pytest.mark.usefixtures("artifacts")
+def test_the_command_of_wrk() -> None:
+    """One thread, a connection per user, whole seconds, Locust's time limit, our script, then the files."""
+    command = truth.wrk_command(truth.target(Cell("trt-http", "trt-http", users=16), HOST), 5, FILES)
+    assert command[:7] == ["wrk", "-t1", "-c16", "-d5s", "--timeout", "30s", "-s"]
+    assert Path(command[7]).read_text().startswith("-- wrk as a closed loop")
+    assert command[8:] == ["http://edge:8080/v2/models/tiny_trt/infer", "--", "a", "b"]
+
+
+@pytest.mark.usefixtures("artifacts")
+def test_the_command_of_grpc_raw() -> None:
+    """Users, policy, times, metadata, where to, then the files."""
+    cell = Cell("trt-grpc", "trt-grpc", users=16, policy=SHARED)
+    assert truth.grpc_raw_command(truth.target(cell, HOST), 2.5, FILES) == [
+        *("grpc-raw", "--users=16", "--policy=shared", "--warmup-s=1", "--seconds=2.5", "--metadata=x-route=trt-grpc"),
+        *("--deadline-s=30", "--address=edge:8080", "--method=/inference.GRPCInferenceService/ModelInfer", "a", "b"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("route", "factors", "why"),
+    [
+        ("onnx-http", {"policy": POOLED}, ""),
+        ("onnx-http", {"policy": SHARED}, "choose pooled"),
+        ("onnx-http", {"policy": COLD}, "choose pooled"),
+        ("onnx-grpc", {"policy": SHARED}, ""),
+        ("onnx-grpc", {"policy": COLD}, ""),
+        ("onnx-grpc", {"policy": PUBLISHED}, "choose another"),
+        ("onnx-grpc", {"rate": 10.0}, "choose no rate"),
+    ],
+)
+def test_what_no_generator_can_do_is_said(route: str, factors: Mapping[str, Any], why: str) -> None:
+    """wrk keeps its connections, grpc-raw knows three policies, and neither has a schedule."""
+    found = truth.unfit(Cell(route, route, **factors))
+    assert why in found
+    assert bool(found) == bool(why)
+
+
+# ---------------------------------------------------------------- the error
+
+
+def sides(factor: float, drift: Mapping[int, float]) -> tuple[list[Visit], list[Visit]]:
+    """Locust's visits and the generator's: `factor` times as long in every block, whatever the block itself does."""
+    base = {10_000 + 10 * i: 4 for i in range(-20, 21)}
+    ours, theirs = [], []
+    for block, slower in drift.items():
+        ours.append(visit(block, {round(us * slower * factor): count for us, count in base.items()}))
+        theirs.append(visit(block, {round(us * slower): count for us, count in base.items()}))
+    return ours, theirs
+
+
+@pytest.mark.parametrize(("factor", "within"), [(1.0, True), (1.04, True), (0.96, True), (1.08, False), (0.92, False)])
+def test_the_error_is_locusts_p50_over_the_generators(factor: float, within: bool) -> None:
+    """In both directions; the interval holds it, and 5 % is the goal."""
+    found = truth.row(HTTP_CELL, *sides(factor, {1: 1.0, 2: 1.0, 3: 1.0}))
+    assert found["error"]["value"] == pytest.approx(factor - 1, abs=0.002)
+    assert found["error"]["low"] <= factor - 1 + 0.002
+    assert found["error"]["high"] >= factor - 1 - 0.002
+    assert found["within_goal"] is within
+    assert found["marks"] == []
+    assert (found["generator"], found["blocks"], found["truth_requests"]) == ("wrk", 3, 3 * 41 * 4)
+    assert found["truth_images_per_s"]["value"] == pytest.approx(41 * 4)
+
+
+def test_the_error_is_paired_by_block() -> None:
+    """Blocks that differ by half leave the interval of the error narrow: both sides see the same block."""
+    found = truth.row(GRPC_CELL, *sides(1.03, {1: 1.0, 2: 1.5, 3: 0.8, 4: 1.2}))
+    assert found["generator"] == "grpc-raw"
+    assert found["error"]["high"] - found["error"]["low"] < 0.05
+    assert found["truth_p50_ms"]["high"] / found["truth_p50_ms"]["low"] > 1.3
+
+
+def test_only_blocks_that_both_measured_count() -> None:
+    """A generator that failed in the slow block takes Locust's slow block with it; the row says why."""
+    ours, theirs = sides(1.0, {1: 1.0, 2: 1.0, 3: 1.0, 4: 5.0})
+    theirs[3] = Visit(4, 0, "", problem="wrk did not end")
+    found = truth.row(HTTP_CELL, ours, theirs)
+    assert found["blocks"] == 3
+    assert found["error"]["value"] == pytest.approx(0, abs=0.002)
+    assert found["marks"] == ["wrk did not end"]
+
+
+def test_two_blocks_give_no_interval() -> None:
+    """The error is there, without limits."""
+    found = truth.row(HTTP_CELL, *sides(1.1, {1: 1.0, 2: 1.0}))
+    assert found["error"] == {"value": pytest.approx(0.1, abs=0.002), "low": None, "high": None}
+    assert "+10.0 %" in truth.table([found])
+
+
+@pytest.mark.parametrize(
+    ("low", "value", "high", "verdict"),
+    [
+        (-0.05, 0.0, 0.05, "met"),
+        (0.01, 0.03, 0.06, "cannot tell"),
+        (-0.5, 0.0, 0.9, "cannot tell"),
+        (0.04, 0.08, 0.1, "cannot tell"),
+        (0.06, 0.08, 0.1, "missed"),
+        (-0.1, -0.08, -0.06, "missed"),
+        (None, 0.0, None, "cannot tell"),
+    ],
+)
+def test_the_verdict_is_the_intervals(low: float | None, value: float, high: float | None, verdict: str) -> None:
+    """A small error that may as well be a large one is no success, nor a large one that may be small a failure."""
+    assert truth.verdict({"low": low, "value": value, "high": high}) == verdict
+    assert truth.verdict(None) == "cannot tell"
+
+
+def test_a_cell_that_cannot_be_judged_has_no_error() -> None:
+    """Nothing measured, too few calls, and calls of Locust's that failed: each is marked."""
+    nothing = truth.row(HTTP_CELL, [], [], "an open loop")
+    assert (nothing["error"], nothing["within_goal"], nothing["marks"]) == (None, None, ["an open loop"])
+    assert nothing["truth_p50_ms"] is None
+    few = truth.row(HTTP_CELL, [visit(1, {1000: 9})], [visit(1, {1000: 100})])
+    assert (few["error"], few["marks"]) == (None, ["fewer than 10 calls: measure longer"])
+    failed = truth.row(HTTP_CELL, [visit(1, {1000: 50}, failures=2)], [visit(1, {1000: 50})])
+    assert failed["marks"] == ["2 of Locust's calls failed"]
+
+
+# ---------------------------------------------------------------- how the generators end
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
+    """Puts an executable of this name first on PATH: Python with this code."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", str(folder))
+
+    def put(name: str, code: str) -> None:
+        program = folder / name
+        program.write_text(f"#!{sys.executable}\nimport os, subprocess, sys, time\n{code}\n")
+        program.chmod(0o755)
+
+    return put
+
+
+@pytest.fixture
+def steps(artifacts: Path) -> Iterator[Progress]:
+    with Progress(100) as progress:
+        yield progress
+
+
+def generated(cell: Cell) -> Visit:
+    return truth.generate(truth.target(cell, HOST), 1, 0.5)
+
+
+@pytest.mark.usefixtures("install", "artifacts")
+@pytest.mark.parametrize(("cell", "name"), [(HTTP_CELL, "wrk"), (GRPC_CELL, "grpc-raw")])
+def test_a_missing_generator_is_said(cell: Cell, name: str) -> None:
+    """One line names it and the image that has it."""
+    problem = f"{name} cannot be started (No such file or directory): the image fiveway-bench has it"
+    assert generated(cell).problem == problem
+
+
+@pytest.mark.usefixtures("artifacts")
+def test_a_generator_that_fails_is_quoted(install: Callable[[str, str], None]) -> None:
+    """Its status and its last words."""
+    install("wrk", "print('usage', file=sys.stderr); print('unable to connect', file=sys.stderr); sys.exit(3)")
+    assert generated(HTTP_CELL).problem == "wrk ended with status 3: unable to connect"
+    install("grpc-raw", "sys.exit(2)")
+    assert generated(GRPC_CELL).problem == "grpc-raw ended with status 2: without a word"
+
+
+@pytest.mark.usefixtures("artifacts")
+def test_a_generator_whose_calls_fail_is_no_truth(install: Callable[[str, str], None]) -> None:
+    """Failures are counted, and the most frequent one is named."""
+    install("grpc-raw", f"print({grpc_raw_output({1000: 5}, **{'Unavailable: gone': 3, 'Internal: x': 1})!r})")
+    found = generated(GRPC_CELL)
+    assert found.problem == "grpc-raw: 4 calls failed, most with Unavailable: gone"
+    assert found.failures == 4
+    install("wrk", f"print({wrk_output({}, 1_000_000, 0)!r})")
+    assert generated(HTTP_CELL).problem == "wrk: no call ended in 0.5 s"
+
+
+@pytest.mark.usefixtures("artifacts")
+def test_a_generator_that_hangs_is_killed_with_what_it_started(
+    install: Callable[[str, str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It gets its time and no more; neither it nor its child runs after."""
+    install("grpc-raw", "")
+    child = "import time; time.sleep(600)"
+    code = f"p = subprocess.Popen([{sys.executable!r}, '-c', {child!r}])\nopen({str(tmp_path / 'pids')!r}, 'w')"
+    install("grpc-raw", f"{code}.write(f'{{os.getpid()}} {{p.pid}}')\ntime.sleep(600)")
+    monkeypatch.setattr(truth, "LIMIT_S", 3.0)
+    assert generated(GRPC_CELL).problem == "grpc-raw did not end in 3.5 s and was killed: does the route answer?"
+    pids = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
+    assert len(pids) == 2
+    end = time.monotonic() + 10
+    while any(map(alive, pids)) and time.monotonic() < end:
+        time.sleep(0.01)
+    assert not any(map(alive, pids))
+
+
+def alive(pid: int) -> bool:
+    """Running, and not merely waiting to be buried."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_an_interrupted_generator_is_ended_too(install: Callable[[str, str], None], tmp_path: Path) -> None:
+    """Ctrl-C while it runs goes on up, and leaves nothing behind."""
+    pid = tmp_path / "pid"
+    install("wrk", f"open({str(pid)!r}, 'w').write(str(os.getpid()))\ntime.sleep(600)")
+
+    def interrupt() -> None:
+        while not (pid.exists() and pid.read_text()):
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        truth.run(["wrk"], 60)
+    thread.join()
+    assert not alive(int(pid.read_text()))
+
+
+# ---------------------------------------------------------------- the whole cross-check
+
+
+def check(cells: list[Cell], measure: Callable[[Cell, int], Visit], progress: Progress) -> list[dict[str, Any]]:
+    return truth.cross_check(cells, measure, blocks=3, seconds=0.5, progress=progress, host=HOST)
+
+
+def test_the_sides_take_turns_at_going_first(
+    install: Callable[[str, str], None], tmp_path: Path, steps: Progress
+) -> None:
+    """Each cell is visited once by both in every block, and who begins changes from block to block."""
+    log = tmp_path / "log"
+    write = f"open({str(log)!r}, 'a').write"
+    install("grpc-raw", f"{write}('generator\\n')\nprint({grpc_raw_output({1000: 100})!r})")
+
+    def measure(cell: Cell, block: int) -> Visit:
+        with log.open("a") as file:
+            file.write(f"locust {block}\n")
+        return visit(block, {1020: 100})
+
+    (row,) = check([GRPC_CELL], measure, steps)
+    assert log.read_text().split("\n")[:-1] == [
+        *("locust 1", "generator", "generator", "locust 2", "locust 3", "generator"),
+    ]
+    assert row["error"]["value"] == pytest.approx(0.02, abs=0.002)
+    assert row["within_goal"] is True
+
+
+def test_a_bad_generator_costs_its_rows_only(install: Callable[[str, str], None], steps: Progress) -> None:
+    """The other rows are measured, and a cell that no generator can do is not visited."""
+    install("grpc-raw", f"print({grpc_raw_output({1000: 100})!r})")
+    visited = []
+
+    def measure(cell: Cell, block: int) -> Visit:
+        visited.append(cell)
+        return visit(block, {1000: 100})
+
+    shared = Cell("jpeg-http", "jpeg-http", policy=SHARED)
+    bad, good, unfit = check([HTTP_CELL, GRPC_CELL, shared], measure, steps)
+    assert bad["marks"] == ["wrk cannot be started (No such file or directory): the image fiveway-bench has it"]
+    assert bad["error"] is None
+    assert (good["marks"], good["within_goal"]) == ([], True)
+    assert "choose pooled" in unfit["marks"][0]
+    assert shared not in visited
+
+
+def test_missing_inputs_are_said(
+    install: Callable[[str, str], None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Without tensors there is nothing to send: the row says who makes them."""
+    monkeypatch.setenv("ARTIFACTS", str(tmp_path / "none"))
+    with Progress(6) as progress:
+        (row,) = check([Cell("onnx-grpc", "onnx-grpc")], lambda _, block: visit(block, {1000: 100}), progress)
+    assert "the model builder makes the inputs" in row["marks"][0]
+
+
+@pytest.mark.parametrize(
+    ("error", "mark", "status"),
+    [
+        (KeyboardInterrupt(), "interrupted (Ctrl-C)", 130),
+        (LoadError("the load generator ended"), "the load generator ended", 1),
+    ],
+)
+def test_an_early_end_keeps_what_was_measured(
+    error: BaseException, mark: str, status: int, install: Callable[[str, str], None], steps: Progress, tmp_path: Path
+) -> None:
+    """The blocks until then are in the rows, which say why there are no more."""
+    install("grpc-raw", f"print({grpc_raw_output({1000: 100})!r})")
+
+    def measure(cell: Cell, block: int) -> Visit:
+        if block == 3:
+            raise error
+        return visit(block, {1000: 100})
+
+    (row,) = check([GRPC_CELL], measure, steps)
+    assert (row["blocks"], row["marks"]) == (2, [mark])
+    assert row["error"]["value"] == pytest.approx(0, abs=0.002)
+    assert truth.keep(tmp_path / "new" / "run", [row], {}, {}) == status
+
+
+def test_what_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """truth.json has everything, truth.md the table that is also printed; all measured is status 0."""
+    row = truth.row(HTTP_CELL, *sides(1.02, {1: 1.0, 2: 1.0, 3: 1.0}))
+    folder = tmp_path / "a" / "run"
+    assert truth.keep(folder, [row], {"commit": "abc"}, {"results": Path("x"), "users": [1]}) == 0
+    found = json.loads((folder / "truth.json").read_text())
+    assert (found["schema"], found["study"], found["goal"]) == (1, "truth", 0.05)
+    assert found["environment"] == {"commit": "abc"}
+    assert found["rows"] == [row]
+    text = (folder / "truth.md").read_text()
+    assert text in capsys.readouterr().out
+    assert f"| jpeg-http/b1/c8/pooled/edge/224x224 | wrk | {row['truth_p50_ms']['value']:.2f} (" in text
+    assert " | met |" in text
+
+
+def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    """One line, after the table was shown."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ResultError, match="cannot be written"):
+        truth.keep(tmp_path / "file" / "run", [truth.row(HTTP_CELL, [], [], "x")], {}, {})
