@@ -4,7 +4,7 @@
     scripts/bench aa                    one route against itself under two names: is the instrument honest?
     scripts/bench truth                 the same cells by independent generators: how far off is Locust?
     scripts/bench report RESULT         judge a result again, and write its pages again
-    scripts/bench readme RESULT         the README's table from a result
+    scripts/bench readme RESULT         the README from stdin with the table of a result, to stdout
 
 Exit status: 0 when everything was measured, 1 when something was not, 2 for options that cannot be run, 130 for Ctrl-C.
 """

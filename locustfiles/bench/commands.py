@@ -66,9 +66,8 @@ def parser() -> argparse.ArgumentParser:
     again.add_argument("--price-per-hour", type=float, metavar="X")
     again.set_defaults(run=report)
 
-    table = studies.add_parser("readme", help="print the README with its table made from a result")
+    table = studies.add_parser("readme", help="the README from stdin, with its table made from a result, to stdout")
     table.add_argument("result", type=Path)
-    table.add_argument("readme", type=Path)
     table.set_defaults(run=readme)
     return top
 
@@ -216,7 +215,7 @@ def report(options: argparse.Namespace) -> int:
 
 def readme(options: argparse.Namespace) -> int:
     result = results.load(options.result)
-    print(results.update_readme(options.readme.read_text(), result, str(options.result)), end="")
+    print(results.update_readme(sys.stdin.read(), result, str(options.result)), end="")
     return 0
 
 

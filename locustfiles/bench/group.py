@@ -15,6 +15,7 @@ from typing import Any
 import gevent
 from gevent.monkey import get_original
 from locust.env import Environment
+from locust.runners import STATE_RUNNING
 
 from locustfiles import settings
 from locustfiles.bench import counters
@@ -54,7 +55,7 @@ def visit(job: Mapping[str, Any], result: Visit) -> None:
     workers = 1 if cell.policy in (SHARED, PUBLISHED) else min(WORKERS, cell.users)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    children = [_fork_worker(port, cell, user, i, workers, job) for i in range(workers)]
+    children = [_fork_worker(port, cell, user, i, job) for i in range(workers)]
 
     environment = Environment(user_classes=[user], stop_timeout=0)
     runner = environment.create_master_runner("127.0.0.1", port)
@@ -125,22 +126,23 @@ def merge(result: Visit, shares: Sequence[Mapping[str, Any]]) -> None:
         result.stages_ms = {name: ms / result.requests for name, ms in stages.items()}
 
 
-def _fork_worker(port: int, cell: Cell, user: type[CellUser], index: int, workers: int, job: Mapping[str, Any]) -> int:
+def _fork_worker(port: int, cell: Cell, user: type[CellUser], index: int, job: Mapping[str, Any]) -> int:
     """The process id of a Locust worker that obeys the master's messages `hold` and `go`."""
     child: int = get_original("os", "fork")()
     if child:
         return child
     gevent.reinit()
-    users = _part(cell.users, index, workers)
-    user.meter = meter = Meter(cell, users, f"{job['seed']}/{job['block']}/{index}")
+    user.meter = meter = Meter(cell, f"{job['seed']}/{job['block']}/{index}")
     # A published client warms up with five calls, one after the other.
     warm_calls = job["warm_calls"] if cell.users == 1 else 2
-    calls = None if job["calls"] is None else _part(job["calls"], index, workers)
 
     environment = Environment(user_classes=[user], stop_timeout=0)
     runner = environment.create_worker_runner("127.0.0.1", port)
 
     def hold(**_: object) -> None:
+        while runner.worker_state != STATE_RUNNING:  # which worker gets how many users is the master's choice
+            gevent.sleep(0.005)
+        meter.users = runner.user_count
         while not meter.warm(warm_calls):
             gevent.sleep(0.005)
         meter.hold()
@@ -148,7 +150,8 @@ def _fork_worker(port: int, cell: Cell, user: type[CellUser], index: int, worker
         runner.send_message("idle")
 
     def go(msg: Any, **_: object) -> None:
-        meter.go(msg.data["seconds"], calls)
+        calls = msg.data["calls"]
+        meter.go(msg.data["seconds"], calls and round(calls * meter.users / cell.users))
         meter.idle.wait()
         runner.send_message("done", meter.share())
 
@@ -157,11 +160,6 @@ def _fork_worker(port: int, cell: Cell, user: type[CellUser], index: int, worker
     runner.register_message("go", go, concurrent=True)
     runner.greenlet.join()
     os._exit(0)
-
-
-def _part(total: int, index: int, parts: int) -> int:
-    """The `index`th of `parts` nearly equal parts, the larger ones first, as Locust deals out users."""
-    return total // parts + (index < total % parts)
 
 
 def _wait(condition: Callable[[], bool], seconds: float, children: Sequence[int], otherwise: str) -> None:

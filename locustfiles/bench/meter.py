@@ -41,10 +41,11 @@ class CellUser(RouteUser):
 class Meter:
     """What the users of one load process did in one window. go() opens it; `idle` is set once all wait after it."""
 
-    def __init__(self, cell: Cell, users: int, seed: str) -> None:
+    def __init__(self, cell: Cell, seed: str) -> None:
         self.idle = Event()
+        self.users = 0
+        """How many this process has; known once they all run."""
         self._cell = cell
-        self._users = users
         self._seed = seed
         self._gate = Event()
         self._gate.set()
@@ -59,7 +60,7 @@ class Meter:
         while True:
             if not self._gate.is_set():
                 self._waiting += 1
-                if self._waiting == self._users:
+                if self._waiting == self.users:
                     self.idle.set()
                 self._gate.wait()
                 self._waiting -= 1
@@ -84,13 +85,13 @@ class Meter:
     def warm(self, calls: int) -> bool:
         """Has every user made so many calls?"""
         made = self._warm_calls
-        return len(made) == self._users and min(made.values()) >= calls
+        return len(made) == self.users and min(made.values()) >= calls
 
     def hold(self) -> None:
         """Close the gate: users finish what they are at; `idle` is set when all wait."""
         self.idle.clear()
         self._gate.clear()
-        if self._waiting == self._users:
+        if self._waiting == self.users:
             self.idle.set()
 
     def go(self, seconds: float, calls: int | None) -> None:
@@ -107,7 +108,7 @@ class Meter:
         # A window of so many calls is used as the published comparisons use theirs: ramp and tail included.
         self._steady_from = self._begin if calls else self._begin + RAMP * seconds
         if self._cell.rate is not None:
-            self._schedule = arrivals(self._cell.rate * self._users / self._cell.users, self._begin, self._seed)
+            self._schedule = arrivals(self._cell.rate * self.users / self._cell.users, self._begin, self._seed)
         self._recording = True
         self.idle.clear()
         self._gate.set()

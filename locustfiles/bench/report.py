@@ -53,6 +53,9 @@ OPEN_LOOP_RULE = (
 )
 COMMON_RULES = (
     "Requests are encoded before the clock starts; what that costs is a column of its own.",
+    "Preprocessing boundary: JPEG routes send a photo that the server decodes and resizes; tensor routes send FP32"
+    " tensors that were prepared before, and that work is in no column.",
+    "Model and tensors are FP32; that the routes agree, whatever a provider does inside, was checked first.",
     "Connections are counted, and bytes are those on the wire. Nothing is assumed.",
     "A small machine runs clients and servers on the same cores: it shows which way takes less work, not what a GPU"
     " would do.",

@@ -1,17 +1,20 @@
 """What a run prints at its end: the tables and the verdicts that fit on a screen. The report has the rest."""
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
+WIDTH = 160
 P50, THROUGHPUT = "p50_ms", "images_per_s"
 
 
 def show(result: Mapping[str, Any], console: Console | None = None) -> None:
     """Print the p50 and throughput of every cell with 95 % intervals, then the verdicts."""
-    console = console or Console(highlight=False)
+    # A table that does not fit a pipe's 80 columns would lose its row names.
+    console = console or Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
     cells = {cell["id"]: cell for cell in result["cells"]}
     judged = {cell["id"]: cell for cell in result["analysis"]["cells"]}
     for (policy, target), group in _groups(cells.values()).items():
@@ -49,7 +52,7 @@ def _table(
 ) -> Table:
     """Rows are names, columns the values of a factor."""
     table = Table(title=title, title_justify="left")
-    table.add_column("")
+    table.add_column("", no_wrap=True)
     values = sorted({cell[column] for cell in cells})
     for value in values:
         table.add_column(f"{column} {value}", justify="right", no_wrap=True)

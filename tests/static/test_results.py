@@ -1,0 +1,39 @@
+"""What the documents say was measured is what the results say."""
+
+import re
+
+import pytest
+
+from locustfiles.bench import results
+from tests.repository import ROOT
+
+README = (ROOT / "README.md").read_text()
+MEASURING = (ROOT / "docs" / "measuring.md").read_text()
+RESULTS = sorted(path.parent for path in (ROOT / "results").glob("*/*/*/result.json"))
+
+
+@pytest.mark.parametrize("folder", RESULTS, ids=lambda folder: folder.name)
+def test_every_result_is_whole(folder: object) -> None:
+    """Each result of the repository passes the schema of this version."""
+    results.load(str(folder))
+
+
+def named(text: str, what: str) -> str:
+    """The result folder of this kind that a document names."""
+    found = re.findall(rf"results/[\w-]+/[\w-]+/{what}-\d+", text)
+    assert len(set(found)) == 1, f"one result of {what} is named: {set(found)}"
+    return str(found[0])
+
+
+def test_the_table_of_the_readme_is_the_result_it_names() -> None:
+    """`scripts/bench readme` would change nothing."""
+    folder = named(README, "fiveway")
+    assert results.update_readme(README, results.load(ROOT / folder), folder) == README
+
+
+def test_the_proof_of_the_instrument_is_in_the_results() -> None:
+    """The A/A and the truth table of docs/measuring.md are those of the results that it names."""
+    aa = results.load(ROOT / named(MEASURING, "aa"))
+    assert results.quick_runs(aa) in MEASURING
+    cross_check = (ROOT / named(MEASURING, "truth") / "truth.md").read_text().strip()
+    assert cross_check in MEASURING
