@@ -197,6 +197,7 @@ def _notes(run: Run, cell: Cell, visits: Sequence[Visit], windows: Sequence[Wind
     missed = sum(v.missed for v in visits)
     if cell.rate is not None and 0 < missed <= LOST * calls:
         notes.append(f"{missed} of {calls} calls began late, all users were busy")
+    notes += _first(dict.fromkeys(f"block {v.block}: {reason}" for v in visits for reason in v.reasons))
     if any(v.server_requests is None for v in visits):
         notes.append("the server's count of calls is not visible from here: ours is not checked against it")
     if any(v.edge_connections is None for v in visits):

@@ -84,6 +84,7 @@ def visit(job: Mapping[str, Any], result: Visit) -> None:
     result.connections, result.edge_connections = made.connections, made.edge_connections
     result.sent_bytes, result.received_bytes = window.sent_bytes or 0, window.received_bytes or 0
     result.server_requests, result.model_executions = window.server_requests, window.model_executions
+    result.reasons = window.reasons
     if not result.requests:
         why = max(result.errors, key=result.errors.__getitem__, default="no call ended in time")
         raise GroupError(f"{cell.route}: no call succeeded: {why}")

@@ -83,6 +83,8 @@ class Visit:
     """How many batches Triton ran for them: fewer than calls when its dynamic batcher put calls together."""
     missed: int = 0
     """Open loop: calls that began late because every user was busy."""
+    reasons: list[str] = field(default_factory=list)
+    """Why counters are missing, or who else used the servers: a line each."""
     problem: str = ""
     """Why this visit measured nothing: one line. Empty when it did."""
 
