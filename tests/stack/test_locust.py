@@ -49,7 +49,7 @@ async def test_the_page_runs_a_load_test() -> None:
     async with open_page(URL) as page:
         await page.evaluate("fetch('stats/reset', {method: 'POST'}).then(answer => answer.ok)")
     async with open_page(URL) as page:
-        await page.wait_for("/READY|STOPPED/.test(document.body.innerText)")
+        await page.wait_for("/READY|STOPPED/.test(document.body?.innerText)")
         if await page.evaluate(f"!!{button('NEW')}"):  # somebody ran a test before us
             await page.evaluate(f"{button('NEW')}.click()")
         await page.wait_for(f"!!{button('START')}")
@@ -58,7 +58,7 @@ async def test_the_page_runs_a_load_test() -> None:
 
         await page.evaluate(f"{button('START')}.click()")
         try:
-            await page.wait_for("document.body.innerText.includes('RUNNING')")
+            await page.wait_for("document.body?.innerText.includes('RUNNING')")
             for route in ROUTES:
                 await page.wait_for(f"{ROWS}.some(row => row[1] === '{route}' && Number(row[2]) > 0)", seconds=40)
             rows = {row[1]: row for row in await page.evaluate(ROWS) if len(row) > 3}
@@ -66,7 +66,7 @@ async def test_the_page_runs_a_load_test() -> None:
             assert {rows[route][0] for route in ROUTES} == {"HTTP", "gRPC"}
             assert {rows[route][3] for route in ROUTES} == {"0"}, "the fourth column counts failures"
             await page.evaluate(f"{button('STOP')}.click()")
-            await page.wait_for("document.body.innerText.includes('STOPPED')")
+            await page.wait_for("document.body?.innerText.includes('STOPPED')")
         finally:  # whatever went wrong, the load ends
             await page.evaluate("fetch('stop', {method: 'POST'}).then(answer => answer.ok)")
 
@@ -76,7 +76,7 @@ async def test_the_routes_tab_shows_every_route() -> None:
     async with open_page(f"{URL}?tab=routes") as page:
         await start(page)
         try:
-            await page.wait_for("document.body.innerText.includes('RUNNING')")
+            await page.wait_for("document.body?.innerText.includes('RUNNING')")
             enough = f"{ROWS}.filter(row => /^[0-9.]+$/.test(row[3])).length === {len(ROUTES)}"
             await page.wait_for(enough, seconds=60)
             await page.wait_for(f"{ROWS}.some(row => row[3] !== '–' && row[4] !== '–')", seconds=40)
