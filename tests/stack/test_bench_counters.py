@@ -80,14 +80,15 @@ def test_every_call_is_counted_and_nothing_else(windows: dict[str, list[dict[str
 def test_connections_are_counted_at_both_ends(windows: dict[str, list[dict[str, Any]]], route: str) -> None:
     """As many as there are clients, here and at the edge; reading the counters makes none.
 
-    One more was seen here once, on a busy machine, and is not explained; tests/unit/test_bench_group.py counts exactly.
+    One more than the edge accepted was seen here for typed-http, and is not explained. A cell in which that happens gets
+    no verdict; tests/unit/test_bench_group.py counts exactly.
     """
     for window in windows[route]:
         through = window["target"] == "edge"
         assert window["nothing"]["connections"] == 0
         assert CONNECTIONS <= window["counted"]["connections"] <= CONNECTIONS + 1
         assert window["nothing"]["edge_connections"] == (0 if through else None)
-        assert window["counted"]["edge_connections"] == (window["counted"]["connections"] if through else None)
+        assert window["counted"]["edge_connections"] == (CONNECTIONS if through else None)
 
 
 @pytest.mark.parametrize("route", ROUTES)
