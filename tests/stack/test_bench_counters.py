@@ -80,8 +80,8 @@ def test_every_call_is_counted_and_nothing_else(windows: dict[str, list[dict[str
 def test_connections_are_counted_at_both_ends(windows: dict[str, list[dict[str, Any]]], route: str) -> None:
     """As many as there are clients, here and at the edge; reading the counters makes none.
 
-    One more than the edge accepted was seen here for typed-http, and is not explained. A cell in which that happens gets
-    no verdict; tests/unit/test_bench_group.py counts exactly.
+    One more than the edge accepted was seen here for typed-http, and is not explained. A cell in which that happens
+    gets no verdict; tests/unit/test_bench_group.py counts exactly.
     """
     for window in windows[route]:
         through = window["target"] == "edge"
