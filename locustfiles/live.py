@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from locustfiles.recorder import Histogram
+from locustfiles.recorder import MIN_CALLS, Histogram
 
 if TYPE_CHECKING:
     from locust.env import Environment
@@ -24,8 +24,6 @@ STEP = "fiveway-step"
 """The message that tells the workers which step of a load shape begins: {"step": its label or "", "counts": bool}."""
 
 WINDOW_S = 10.0
-# How many calls a percentile needs: ten of them beyond it, and ten in all for the median.
-MIN_CALLS: Mapping[float, int] = {50: 10, 90: 100, 99: 1000}
 
 Key = tuple[str, str]
 """(route, step of a load shape or "")."""

@@ -3,12 +3,17 @@
 Locust rounds response times, to 1 ms below 100 ms: two routes that differ by 5 % would look equal.
 """
 
+from collections.abc import Mapping
+
 import numpy as np
 from hdrh.histogram import HdrHistogram
 from numpy.typing import NDArray
 
 LOWEST_US, HIGHEST_US = 1, 600_000_000
 DIGITS = 3
+
+MIN_CALLS: Mapping[float, int] = {50: 10, 90: 100, 99: 1000}
+"""How many calls a percentile needs: ten of them beyond it, and ten in all for the median."""
 
 
 class Histogram:

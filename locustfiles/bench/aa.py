@@ -6,13 +6,12 @@ All of it is one Run: quick run number i has the blocks of its own, and is judge
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from statistics import median_high
 from typing import Any
 
-from locustfiles.bench.analysis import analyse
+from locustfiles.bench.analysis import NO_DIFFERENCE, NO_VERDICT, analyse
 from locustfiles.bench.measured import Cell, Run
 from locustfiles.bench.plan import QUICK_BLOCKS, matrix
-
-SAME = "no difference shown"
 
 
 def cells(route: str, batches: Sequence[int], concurrency: Sequence[int], targets: Sequence[str]) -> list[Cell]:
@@ -41,10 +40,12 @@ def judge(run: Run, blocks: int = QUICK_BLOCKS) -> list[dict[str, Any]]:
             "target": target,
             "measure": measure,
             "runs": len(ratios),
-            "same": sum(ratio["verdict"] == SAME for ratio in ratios),
-            "no_verdict": sum(ratio["verdict"] == "no verdict" for ratio in ratios),
+            "same": sum(ratio["verdict"] == NO_DIFFERENCE for ratio in ratios),
+            "no_verdict": sum(ratio["verdict"] == NO_VERDICT for ratio in ratios),
             "different": [ratio["text"] for ratio in ratios if ratio["verdict"] in ("lower", "higher")],
-            "width": _median([ratio["high"] / ratio["low"] for ratio in ratios if ratio["low"]]),
+            "width": median_high(widths)
+            if (widths := [one["high"] / one["low"] for one in ratios if one["low"]])
+            else None,
         }
         for (batch, users, target, measure), ratios in rows.items()
     ]
@@ -59,7 +60,3 @@ def quick_runs(run: Run, blocks: int) -> Iterator[Run]:
             for cell, visits in run.cells
         ]
         yield replace(run, cells=part)
-
-
-def _median(values: Sequence[float]) -> float | None:
-    return sorted(values)[len(values) // 2] if values else None

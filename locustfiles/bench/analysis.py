@@ -13,6 +13,7 @@ from locustfiles.bench.measured import Cell, Run, Visit
 from locustfiles.bench.plan import PUBLISHED_METHOD
 from locustfiles.bench.statistics import IMAGES_PER_S, MIN_BLOCKS, Estimate, Interval, Window, figure, share
 from locustfiles.clients.policy import COLD
+from locustfiles.recorder import MIN_CALLS
 from locustfiles.routes import ROUTES
 
 GATE = 0.35
@@ -21,8 +22,10 @@ GATE = 0.35
 LOST = 0.01
 """The share of calls that may fail, or start late in an open loop, before the rest no longer stands for all."""
 P50 = "p50_ms"
-# Percentile -> the percentage, and how many calls it needs: ten of them beyond it, and ten in all for the median.
-PERCENTS: Mapping[str, tuple[float, int]] = {P50: (50.0, 10), "p90_ms": (90.0, 100), "p99_ms": (99.0, 1000)}
+# Percentile -> the percentage, and how many calls it needs.
+PERCENTS: Mapping[str, tuple[float, int]] = {
+    f"p{percent:g}_ms": (percent, least) for percent, least in MIN_CALLS.items()
+}
 
 PAIRS: Mapping[tuple[str, str], str] = {
     ("onnx-grpc", "onnx-http"): "protocol",
@@ -97,8 +100,8 @@ def _measure(run: Run, cell: Cell, price: float | None) -> Measured:
         "requests": requests,
         "failures": failures,
         "blocks": len(windows),
-        **{name: _interval(estimates.get(name)) for name in PERCENTS},
-        IMAGES_PER_S: _interval(throughput),
+        **{name: statistics.as_json(estimates.get(name)) for name in PERCENTS},
+        IMAGES_PER_S: statistics.as_json(throughput),
         "mean_ms": _mean(v.mean_ms for v in visits),
         "connections": _mean(v.connections for v in visits),
         "edge_connections": _mean(v.edge_connections for v in visits),
@@ -125,14 +128,6 @@ def _estimates(run: Run, cell: Cell, windows: Sequence[Window]) -> dict[str, Est
         per_second = replace(p50, value=cell.batch / p50.value * 1e3, resampled=cell.batch / p50.resampled * 1e3)
         found[IMAGES_PER_S] = per_second
     return found
-
-
-def _interval(estimate: Estimate | None) -> dict[str, float | None] | None:
-    return _as_json(statistics.interval(estimate)) if estimate else None
-
-
-def _as_json(interval: Interval) -> dict[str, float | None]:
-    return {"value": interval.value, "low": interval.low, "high": interval.high}
 
 
 def _cost(throughput: Estimate | None, price: float | None) -> dict[str, float | None] | None:

@@ -13,14 +13,13 @@ from locustfiles.bench import aa, plan, results, summary, truth
 from locustfiles.bench.analysis import analyse
 from locustfiles.bench.environment import collect
 from locustfiles.bench.launcher import Window, launcher
-from locustfiles.bench.measured import RUNNING, Cell, Run, Visit, from_json
+from locustfiles.bench.measured import INTERRUPTED, RUNNING, Cell, Run, Visit, from_json
 from locustfiles.bench.plan import Plan
 from locustfiles.bench.progress import Progress
 from locustfiles.bench.run import carry_out, problems
 from locustfiles.clients.policy import POLICIES, POOLED
 from locustfiles.payloads import photo_sizes
 
-INTERRUPTED = 130
 AA = "aa"
 
 
@@ -163,8 +162,8 @@ def measure(chosen: Plan, options: argparse.Namespace) -> int:
     wrong = problems(run)
     for line in wrong:
         print(f"fiveway: {line}", file=sys.stderr)
-    if run.ended.startswith("interrupted"):
-        return INTERRUPTED
+    if run.ended == INTERRUPTED:
+        return truth.INTERRUPTED_STATUS
     return 1 if wrong else 0
 
 

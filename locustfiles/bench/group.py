@@ -134,8 +134,6 @@ def _fork_worker(port: int, cell: Cell, user: type[CellUser], index: int, job: M
         return child
     gevent.reinit()
     user.meter = meter = Meter(cell, f"{job['seed']}/{job['block']}/{index}")
-    # A published client warms up with five calls, one after the other.
-    warm_calls = job["warm_calls"] if cell.users == 1 else 2
 
     environment = Environment(user_classes=[user], stop_timeout=0)
     runner = environment.create_worker_runner("127.0.0.1", port)
@@ -144,7 +142,7 @@ def _fork_worker(port: int, cell: Cell, user: type[CellUser], index: int, job: M
         while runner.worker_state != STATE_RUNNING:  # which worker gets how many users is the master's choice
             gevent.sleep(0.005)
         meter.users = runner.user_count
-        while not meter.warm(warm_calls):
+        while not meter.warm(job["warm_calls"]):
             gevent.sleep(0.005)
         meter.hold()
         meter.idle.wait()

@@ -24,7 +24,7 @@ class Window:
     calls: int | None = None
     """So many calls in all instead of so many seconds: the published method."""
     warm_calls: int = 2
-    """Calls that a lone user makes at least before the window."""
+    """Calls that each user makes at least before the window."""
 
 
 class Launcher:

@@ -11,7 +11,7 @@ from typing import Any
 from locustfiles.clients.policy import POOLED
 
 SCHEMA = 1
-RUNNING = "running"
+RUNNING, FINISHED, INTERRUPTED = "running", "finished", "interrupted (Ctrl-C)"
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,8 +64,9 @@ def scaled(window: Window, batch: int) -> Window:
 
 def published_window(cell: Cell) -> Window:
     """So many calls as the published study made."""
-    calls = PUBLISHED_SERIAL if cell.users == 1 else PUBLISHED_CONCURRENT
-    return Window(PUBLISHED_LIMIT_S, 0.0, calls, PUBLISHED_WARM)
+    if cell.users > 1:
+        return Window(PUBLISHED_LIMIT_S, 0.0, PUBLISHED_CONCURRENT)
+    return Window(PUBLISHED_LIMIT_S, 0.0, PUBLISHED_SERIAL, PUBLISHED_WARM)
 
 
 def published(cells: Sequence[Cell], seed: int) -> Plan:

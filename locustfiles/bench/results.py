@@ -17,7 +17,7 @@ from typing import Any
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 
-from locustfiles.bench.measured import SCHEMA, Run
+from locustfiles.bench.measured import FINISHED, SCHEMA, Run
 
 RESULT = "result.json"
 INTERVALS = ("p50_ms", "p90_ms", "p99_ms", "images_per_s", "cost_per_million_images")
@@ -206,7 +206,7 @@ def label(result: Mapping[str, Any]) -> str:
     )
     if result["method"] != "fair":
         text += f" Method: {result['method']}."
-    if result["ended"] != "finished":
+    if result["ended"] != FINISHED:
         text += f" The run ended early: {result['ended']}."
     return text
 

@@ -8,11 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from locustfiles.bench.launcher import Launcher, LoadError
-from locustfiles.bench.measured import Run, Visit
+from locustfiles.bench.measured import FINISHED, INTERRUPTED, Run, Visit
 from locustfiles.bench.plan import FAIR, Plan
 from locustfiles.bench.progress import Progress
-
-FINISHED = "finished"
 
 
 def carry_out(
@@ -59,7 +57,7 @@ def carry_out(
             _still_agree(run, load.parity(plan.cells))
         run.ended = FINISHED
     except KeyboardInterrupt:
-        run.ended = "interrupted (Ctrl-C)"
+        run.ended = INTERRUPTED
     except LoadError as error:
         run.ended = str(error)
     save(run)

@@ -23,7 +23,7 @@ import functools
 import math
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from statistics import NormalDist
 from typing import Any
 
@@ -154,6 +154,11 @@ def resampled_percentile(found: Sequence[Window], drawn: NDArray[np.int64], perc
 def interval(estimate: Estimate) -> Interval:
     """The number with its expanded percentile interval."""
     return _expanded(estimate.value, estimate.resampled, len(estimate.blocks), estimate.resolution)
+
+
+def as_json(estimate: Estimate | None) -> dict[str, float | None] | None:
+    """Its interval as a result has it, {"value", "low", "high"}; None without an estimate."""
+    return asdict(interval(estimate)) if estimate else None
 
 
 def ratio(a: Estimate, b: Estimate) -> Interval:

@@ -23,7 +23,7 @@ from typing import Any
 from locustfiles import settings
 from locustfiles.bench import statistics
 from locustfiles.bench.launcher import LoadError
-from locustfiles.bench.measured import Cell, Visit
+from locustfiles.bench.measured import INTERRUPTED, Cell, Visit
 from locustfiles.bench.progress import Progress
 from locustfiles.bench.results import ResultError
 from locustfiles.bench.statistics import Estimate, Window
@@ -41,7 +41,7 @@ MIN_REQUESTS = 10
 WARM_S = 1
 LIMIT_S = WARM_S + DEADLINE_S + 15
 """How long a generator may take beyond its window: its warm-up, one call until its deadline, and a busy machine."""
-INTERRUPTED, INTERRUPTED_STATUS = "interrupted (Ctrl-C)", 128 + signal.SIGINT
+INTERRUPTED_STATUS = 128 + signal.SIGINT
 
 P50, IMAGES = "p50_ms", statistics.IMAGES_PER_S
 WRK, GRPC_RAW = "wrk", "grpc-raw"
@@ -304,10 +304,10 @@ def row(cell: Cell, locust: Sequence[Visit], truth: Sequence[Visit], ended: str 
         "blocks": len(ours),
         "truth_requests": _calls(theirs),
         "locust_requests": _calls(ours),
-        "truth_p50_ms": _interval(by_truth.get(P50)),
-        "locust_p50_ms": _interval(by_locust.get(P50)),
-        "truth_images_per_s": _interval(by_truth.get(IMAGES)),
-        "locust_images_per_s": _interval(by_locust.get(IMAGES)),
+        "truth_p50_ms": statistics.as_json(by_truth.get(P50)),
+        "locust_p50_ms": statistics.as_json(by_locust.get(P50)),
+        "truth_images_per_s": statistics.as_json(by_truth.get(IMAGES)),
+        "locust_images_per_s": statistics.as_json(by_locust.get(IMAGES)),
         "locust_client_cpu": max((visit.client_cpu for visit in locust), default=None),
         "error": error,
         "within_goal": None if error is None or error["value"] is None else abs(error["value"]) <= GOAL,
@@ -401,13 +401,6 @@ def _estimates(cell: Cell, found: Sequence[Window], side: str) -> dict[str, Esti
 
 def _calls(found: Sequence[Window]) -> int:
     return sum(window.calls for window in found)
-
-
-def _interval(estimate: Estimate | None) -> dict[str, float | None] | None:
-    if estimate is None:
-        return None
-    found = statistics.interval(estimate)
-    return {"value": found.value, "low": found.low, "high": found.high}
 
 
 def _text(interval: Mapping[str, float | None] | None, form: str, unit: str = "") -> str:
