@@ -74,6 +74,7 @@ def analyse(run: Run, *, price_per_hour: float | None = None) -> dict[str, Any]:
         # In an open loop the schedule sets the throughput.
         for measure in ((P50, IMAGES_PER_S) if a.cell.rate is None else (P50,))
     ]
+    doubt_what_may_be_chance(ratios)
     found = [one.found for one in cells]
     return {
         "confidence": statistics.CONFIDENCE,
@@ -248,7 +249,8 @@ def _pairs(cells: Sequence[Measured]) -> list[tuple[str, Measured, Measured]]:
 
 
 def _ratio(run: Run, kind: str, a: Measured, b: Measured, measure: str) -> dict[str, Any]:
-    interval, blocks = _divide(run, a, b, measure)
+    estimate, blocks = _divide(run, a, b, measure)
+    interval = statistics.interval(estimate) if estimate else None
     unequal = _unequal_connections(a, b) if kind == PROTOCOL else None
     reasons = [f"{one.cell.name}: {mark}" for one in (a, b) for mark in one.found["marks"]]
     if len(a.windows) >= MIN_BLOCKS <= len(b.windows) and blocks < MIN_BLOCKS:
@@ -277,13 +279,24 @@ def _ratio(run: Run, kind: str, a: Measured, b: Measured, measure: str) -> dict[
         "value": interval and interval.value,
         "low": interval and interval.low,
         "high": interval and interval.high,
+        "p_value": statistics.p_value(estimate) if estimate and verdict != NO_VERDICT else None,
         "verdict": verdict,
         "text": text,
         "why": _why(a, b),
     }
 
 
-def _divide(run: Run, a: Measured, b: Measured, measure: str) -> tuple[Interval | None, int]:
+def doubt_what_may_be_chance(ratios: Sequence[dict[str, Any]]) -> None:
+    """Take back the differences that so many comparisons would show by chance."""
+    judged = [ratio for ratio in ratios if ratio["p_value"] is not None]
+    limit = statistics.beyond_chance([ratio["p_value"] for ratio in judged])
+    for ratio in judged:
+        if ratio["verdict"] != NO_DIFFERENCE and ratio["p_value"] > limit:
+            ratio["verdict"] = NO_DIFFERENCE
+            ratio["text"] = f"{NO_DIFFERENCE}: {ratio['text']} may be chance among {len(judged)} comparisons"
+
+
+def _divide(run: Run, a: Measured, b: Measured, measure: str) -> tuple[Estimate | None, int]:
     """a / b over the blocks that both have, and how many those are."""
     found = a.estimates, b.estimates
     blocks = {window.block for window in a.windows} & {window.block for window in b.windows}

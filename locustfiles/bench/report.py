@@ -36,7 +36,8 @@ QUESTIONS = {
 FAIR_RULES = (
     "Every cell is visited in every block, in an order drawn by chance; ratios are taken within blocks.",
     "Warm-up and ramp are outside every window. Latencies are kept to 0.1 %, not rounded to milliseconds.",
-    "Intervals come from a bootstrap over blocks and calls. A ratio whose interval contains 1 is no difference shown.",
+    "Intervals come from a bootstrap over blocks and calls. A ratio whose interval contains 1 is no difference shown,"
+    " and so is one that may be chance among so many comparisons.",
     "No verdict where the load generator was busy, where the server counted other calls than we did, where fewer than"
     " three blocks ran, where connections are unequal, or where a route's answers disagree with the reference.",
 )

@@ -14,6 +14,9 @@ must come from how far the blocks agree, and a run has only three to six of them
   blocks whose visits are lognormal. With Student's quantile for 95 % it was 94 to 96 %; with the one for CALIBRATED it
   is 96 to 97 % (W.-Y. Loh, *Calibrating Confidence Coefficients*, JASA 82, 1987: the nominal level that gives the real
   one). tests/unit/test_bench_statistics.py simulates it.
+* Many comparisons: of forty ratios between equals, two would show a difference by chance. `p_value` is the level at
+  which a ratio's interval just reaches 1, and `beyond_chance` takes the ratios of a run that stand out of all of them
+  (Y. Benjamini and Y. Hochberg, *Controlling the False Discovery Rate*, JRSS B 57, 1995).
 * Fewer than three blocks have no interval: that of two would be eleven times as wide as the percentile interval.
 
 The draws are seeded, so the same visits always give the same numbers.
@@ -34,9 +37,10 @@ from locustfiles.bench.measured import Visit
 from locustfiles.recorder import Histogram
 
 CONFIDENCE = 0.95
-CALIBRATED = 0.96
-"""The nominal level of Student's quantile that gives CONFIDENCE in simulations."""
+CALIBRATED = 0.8
+"""The part of a tail that Student's quantile leaves out, so that 95 % is 95 % in simulations."""
 RESAMPLES = 2000
+LEAST_P = 1e-6
 MIN_BLOCKS = 3
 SEED = 20_260_220
 RESOLUTION = 0.001
@@ -153,7 +157,10 @@ def resampled_percentile(found: Sequence[Window], drawn: NDArray[np.int64], perc
 
 def interval(estimate: Estimate) -> Interval:
     """The number with its expanded percentile interval."""
-    return _expanded(estimate.value, estimate.resampled, len(estimate.blocks), estimate.resolution)
+    if not estimate.resampled.size:
+        return Interval(estimate.value, None, None)
+    width = math.exp(_reach(estimate, 1 - CONFIDENCE))
+    return Interval(estimate.value, estimate.value / width, estimate.value * width)
 
 
 def as_json(estimate: Estimate | None) -> dict[str, float | None] | None:
@@ -161,13 +168,37 @@ def as_json(estimate: Estimate | None) -> dict[str, float | None] | None:
     return asdict(interval(estimate)) if estimate else None
 
 
-def ratio(a: Estimate, b: Estimate) -> Interval:
-    """a / b with its interval, paired by block: ValueError where the two are from different blocks."""
+def ratio(a: Estimate, b: Estimate) -> Estimate:
+    """a / b, paired by block: ValueError where the two are from different blocks."""
     if a.blocks != b.blocks:
         raise ValueError(
             f"a ratio pairs equal blocks, not {a.blocks} with {b.blocks}: estimate both from shared blocks"
         )
-    return _expanded(a.value / b.value, a.resampled / b.resampled, len(a.blocks), max(a.resolution, b.resolution))
+    return Estimate(a.value / b.value, a.resampled / b.resampled, a.blocks, max(a.resolution, b.resolution))
+
+
+def p_value(ratio: Estimate) -> float | None:
+    """The smallest level (1 - confidence, at least LEAST_P) at which the ratio's interval has 1 outside.
+
+    It is below 1 - CONFIDENCE exactly where 1 is outside of `interval`, and None where there is no interval.
+    """
+    if not ratio.resampled.size:
+        return None
+    away = abs(math.log(ratio.value))
+    outside, inside = 1.0, LEAST_P
+    if away > _reach(ratio, inside):
+        return inside
+    for _ in range(40):
+        level = math.sqrt(outside * inside)
+        outside, inside = (level, inside) if away > _reach(ratio, level) else (outside, level)
+    return outside
+
+
+def beyond_chance(p_values: Sequence[float]) -> float:
+    """The largest of these p-values that still counts as a difference, 0 for none: then at most 1 - CONFIDENCE of the
+    differences that a run shows are chance, on average (Benjamini and Hochberg, 1995)."""
+    counted = (p for rank, p in enumerate(sorted(p_values), 1) if p <= (1 - CONFIDENCE) * rank / len(p_values))
+    return max(counted, default=0.0)
 
 
 def figure(ratio: float) -> str:
@@ -194,9 +225,10 @@ def draws(blocks: int, resamples: int = RESAMPLES) -> NDArray[np.int64]:
     return np.random.default_rng(SEED).integers(0, blocks, (resamples, blocks))
 
 
-def expansion(blocks: int) -> float:
-    """How much wider than the percentile interval the interval of so few blocks must be."""
-    student, normal = student_t((1 + CALIBRATED) / 2, blocks - 1), NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
+@functools.cache
+def expansion(blocks: int, level: float) -> float:
+    """How much wider than the percentile interval of a level (0.05 for 95 %) that of so few blocks must be."""
+    student, normal = student_t(1 - CALIBRATED * level / 2, blocks - 1), NormalDist().inv_cdf(1 - level / 2)
     return math.sqrt(blocks / (blocks - 1)) * student / normal
 
 
@@ -248,10 +280,8 @@ def _rank(calls: Any, percent: float) -> Any:
     return np.maximum(np.ceil(calls * percent / 100 - 1e-9), 1)
 
 
-def _expanded(value: float, resampled: Floats, blocks: int, resolution: float) -> Interval:
-    if not resampled.size:
-        return Interval(value, None, None)
-    tail = (1 - CONFIDENCE) / 2
-    low, high = np.quantile(np.log(resampled / value), [tail, 1 - tail]) * expansion(blocks)
-    width = math.exp(max(-low, high, resolution))
-    return Interval(value, value / width, value * width)
+def _reach(estimate: Estimate, level: float) -> float:
+    """How far the interval of a level (0.05 for 95 %) goes to either side, on the log scale."""
+    away = np.log(estimate.resampled / estimate.value)
+    low, high = np.quantile(away, [level / 2, 1 - level / 2]) * expansion(len(estimate.blocks), level)
+    return float(max(-low, high, estimate.resolution))

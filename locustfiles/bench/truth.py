@@ -280,7 +280,7 @@ def row(cell: Cell, locust: Sequence[Visit], truth: Sequence[Visit], ended: str 
     by_locust, by_truth = _estimates(cell, ours, "locust"), _estimates(cell, theirs, "truth")
     error = None
     if ours and min(_calls(ours), _calls(theirs)) >= MIN_REQUESTS:
-        ratio = statistics.ratio(by_locust[P50], by_truth[P50])
+        ratio = statistics.interval(statistics.ratio(by_locust[P50], by_truth[P50]))
         error = {
             name: None if value is None else value - 1
             for name, value in (("value", ratio.value), ("low", ratio.low), ("high", ratio.high))

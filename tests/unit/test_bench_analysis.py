@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from locustfiles.bench import hypotheses, published
-from locustfiles.bench.analysis import GATE, analyse
+from locustfiles.bench.analysis import GATE, analyse, doubt_what_may_be_chance
 from locustfiles.bench.measured import Cell, Run, Visit
 from locustfiles.bench.split import PARTS
 from locustfiles.clients.policy import COLD, PUBLISHED, SHARED
@@ -164,6 +164,7 @@ def test_a_real_difference_is_a_verdict() -> None:
     p50, throughput = ratio(analysis), ratio(analysis, "images_per_s")
     assert (p50["verdict"], throughput["verdict"]) == ("higher", "lower")
     assert p50["low"] < 1.3 < p50["high"]
+    assert p50["p_value"] < 0.05
     assert (
         p50["text"]
         == f"onnx-grpc takes {p50['value']:.2f}x the time of onnx-http ({p50['low']:.2f} to {p50['high']:.2f})"
@@ -179,6 +180,21 @@ def test_equal_cells_have_no_difference() -> None:
     assert found["verdict"] == "no difference shown"
     assert found["text"] == f"no difference shown ({found['low']:.2f} to {found['high']:.2f})"
     assert found["why"] == []
+
+
+def test_among_many_comparisons_some_differences_are_chance() -> None:
+    """A difference that its own interval shows, and that so many comparisons would show by chance, is taken back."""
+    found = analyse(pair(slower={GRPC: 1.3}))["ratios"]
+    clear, doubtful = found[0] | {"p_value": 0.0001}, found[1] | {"p_value": 0.03}
+    equals = [found[0] | {"verdict": "no difference shown", "p_value": 0.1 + 0.1 * i} for i in range(9)]
+    unjudged = found[0] | {"verdict": "no verdict", "p_value": None}
+    ratios = [clear, doubtful, *equals, unjudged]
+    text = doubtful["text"]
+    doubt_what_may_be_chance(ratios)
+    assert (clear["verdict"], clear["text"]) == (found[0]["verdict"], found[0]["text"])
+    assert doubtful["verdict"] == "no difference shown"
+    assert doubtful["text"] == f"no difference shown: {text} may be chance among 11 comparisons"
+    assert unjudged["verdict"] == "no verdict"
 
 
 def test_pairs_share_every_factor() -> None:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from locustfiles.bench import statistics
 from locustfiles.bench.measured import Visit
-from locustfiles.bench.statistics import IMAGES_PER_S, Estimate, Window
+from locustfiles.bench.statistics import IMAGES_PER_S, Estimate, Interval, Window
 from locustfiles.recorder import Histogram
 
 P50 = "p50_ms"
@@ -43,6 +43,10 @@ def estimate(found: Sequence[Window], name: str, resamples: int = RESAMPLES) -> 
     return statistics.estimates(found, name, {P50: 50.0}, resamples)
 
 
+def ratio(a: Estimate, b: Estimate) -> Interval:
+    return statistics.interval(statistics.ratio(a, b))
+
+
 def held(blocks: int, sd: float, drift: float) -> NDArray[np.bool_]:
     """For each simulated pair of equal cells, whether the ratio's interval has 1 in it: (p50, throughput)."""
     rng = np.random.default_rng([blocks, round(1000 * sd), round(1000 * drift)])
@@ -50,7 +54,7 @@ def held(blocks: int, sd: float, drift: float) -> NDArray[np.bool_]:
     for number in range(SIMULATED):
         a = estimate(visits(rng, blocks, sd, drift), f"a{number}")
         b = estimate(visits(rng, blocks, sd, drift), f"b{number}")
-        intervals = [statistics.ratio(a[measure], b[measure]) for measure in (P50, IMAGES_PER_S)]
+        intervals = [ratio(a[measure], b[measure]) for measure in (P50, IMAGES_PER_S)]
         rows.append([(i.low or 0) <= 1 <= (i.high or 0) for i in intervals])
     return np.array(rows)
 
@@ -72,7 +76,7 @@ def test_a_real_difference_is_found() -> None:
     for number in range(100):
         a = estimate(visits(rng, 3, 0.02, 0.05, 1.3), f"a{number}")
         b = estimate(visits(rng, 3, 0.02, 0.05), f"b{number}")
-        slower, less = (statistics.ratio(a[measure], b[measure]) for measure in (P50, IMAGES_PER_S))
+        slower, less = (ratio(a[measure], b[measure]) for measure in (P50, IMAGES_PER_S))
         found.append([(slower.low or 0) > 1, (less.high or 2) < 1])
     assert np.mean(found, axis=0).min() >= 0.98
 
@@ -83,9 +87,41 @@ def test_the_interval_holds_the_true_ratio() -> None:
     hits = []
     for number in range(SIMULATED):
         a, b = (estimate(visits(rng, 4, 0.04, 0.05, times), f"{times}/{number}")[P50] for times in (1.2, 1.0))
-        found = statistics.ratio(a, b)
+        found = ratio(a, b)
         hits.append((found.low or 0) <= 1.2 <= (found.high or 0))
     assert np.mean(hits) >= 0.912
+
+
+@pytest.mark.parametrize("blocks", [3, 5])
+def test_a_p_value_is_the_level_at_which_the_interval_reaches_one(blocks: int) -> None:
+    """Below 0.05 exactly where the 95 % interval has 1 outside; smaller, the further away 1 is."""
+    rng = np.random.default_rng(15)
+    one = estimate(visits(rng, blocks, 0.03, 0.05), "one")[P50]
+    p_values = []
+    for times in (1.0, 1.05, 1.1, 1.2, 1.4, 3.0):
+        found = statistics.ratio(
+            estimate(visits(np.random.default_rng(16), blocks, 0.03, 0.05, times), "other")[P50], one
+        )
+        interval, p = statistics.interval(found), statistics.p_value(found)
+        assert p is not None
+        assert (p < 0.05) == (not (interval.low or 0) <= 1 <= (interval.high or 0))
+        p_values.append(p)
+    assert min(p_values) >= statistics.LEAST_P
+    assert max(p_values) <= 1
+    assert p_values[1:] == sorted(p_values[1:], reverse=True)
+    assert statistics.p_value(estimate(visits(rng, 2, 0.03, 0.05), "two")[P50]) is None
+
+
+def test_what_stands_out_of_many_comparisons() -> None:
+    """The example of Benjamini and Hochberg (1995, section 3.2) counts four differences; scipy agrees on others."""
+    example = [0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344, 0.0459, 0.324, 0.4262, 0.5719, 0.6528]
+    assert statistics.beyond_chance([*example, 0.759, 1.0]) == 0.0095
+    rng = np.random.default_rng(17)
+    for _ in range(50):
+        p_values = rng.uniform(size=28) ** 3
+        counted = p_values <= statistics.beyond_chance(list(p_values))
+        assert np.array_equal(counted, scipy.stats.false_discovery_control(p_values) <= 0.05)
+    assert statistics.beyond_chance([]) == statistics.beyond_chance([0.4]) == 0
 
 
 def test_percentiles_are_exact() -> None:
@@ -180,7 +216,7 @@ def test_what_slows_a_block_cancels() -> None:
     """Pairs are drawn by block: a drift that both cells share does not widen their ratio as it widens each of them."""
     rng = np.random.default_rng(7)
     a, b = (estimate(visits(rng, 4, 0.0, 0.2, calls=2000), name)[IMAGES_PER_S] for name in ("a", "b"))
-    alone, together = statistics.interval(a), statistics.ratio(a, b)
+    alone, together = statistics.interval(a), ratio(a, b)
     assert (alone.high or 0) / (alone.low or 1) > 1.5
     assert (together.high or 0) / (together.low or 1) < 1.1
 
@@ -193,7 +229,7 @@ def test_a_missing_block_leaves_the_others() -> None:
         statistics.ratio(estimate(whole, "a")[P50], estimate(part, "b")[P50])
     a, b = statistics.shared(whole, part)
     assert [w.block for w in a] == [w.block for w in b] == [1, 3, 4, 5]
-    assert statistics.ratio(estimate(a, "a")[P50], estimate(b, "b")[P50]).low is not None
+    assert ratio(estimate(a, "a")[P50], estimate(b, "b")[P50]).low is not None
 
 
 @pytest.mark.parametrize("blocks", [1, 2])
@@ -203,7 +239,7 @@ def test_few_blocks_have_no_interval(blocks: int) -> None:
     for one in found.values():
         interval = statistics.interval(one)
         assert (interval.value, interval.low, interval.high) == (one.value, None, None)
-        assert statistics.ratio(one, one).value == 1
+        assert ratio(one, one).value == 1
 
 
 def test_no_calls_give_nothing() -> None:
@@ -228,7 +264,7 @@ def test_one_bucket_is_known_to_the_recorder_s_resolution() -> None:
         estimate([Window(i, np.array([ms]), np.array([50]), 50.0, 0.4) for i in range(1, 4)], name)[P50]
         for name, ms in (("a", 8.0), ("b", 8.004))
     )
-    alone, together = statistics.interval(a), statistics.ratio(a, b)
+    alone, together = statistics.interval(a), ratio(a, b)
     assert [alone.low, alone.high] == pytest.approx([7.992, 8.008], abs=1e-3)
     assert (together.low or 2) < 1 < (together.high or 0)
 
