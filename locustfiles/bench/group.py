@@ -169,4 +169,4 @@ def _wait(condition: Callable[[], bool], seconds: float, children: Sequence[int]
             raise GroupError("a load process died: the lines above say why (too little memory?)")
         if time.monotonic() > limit:
             raise GroupError(f"{otherwise} within {seconds:g} s: the route hangs, or this machine is too busy")
-        gevent.sleep(0.005)
+        gevent.sleep(0.02)

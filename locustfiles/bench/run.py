@@ -80,7 +80,8 @@ def served_model() -> str:
     try:
         return hashlib.sha256((folder / "manifest.json").read_bytes()).hexdigest()
     except OSError as error:
-        raise LoadError(f"no model: {error.strerror}: {folder}: start the stack first (./scripts/up)") from None
+        what = "start the stack first (./scripts/up); for a --target elsewhere, docker compose up models is enough"
+        raise LoadError(f"no model: {error.strerror}: {folder}: {what}") from None
 
 
 def _still_agree(run: Run, after: dict[str, dict[str, Any]]) -> None:
