@@ -48,6 +48,24 @@ compose_works() {
   printf '%s\n%s\n' "$COMPOSE_MIN" "${version#v}" | sort -V -C && docker buildx version >/dev/null 2>&1
 }
 
+# debian_mirror SUITE: where this Debian's apt gets SUITE from.
+debian_mirror() {
+  local mirror
+  # shellcheck disable=SC2016  # apt's own format strings
+  mirror=$(apt-get indextargets --format '$(RELEASE) $(REPO_URI)' 'Created-By: Packages' | sed -n "s/^\(stable\|$1\) //p" | head -n 1)
+  [ -n "$mirror" ] || die "apt has no source for Debian itself: put $1 main back into /etc/apt/sources.list.d, then run this again"
+  echo "$mirror"
+}
+
+# 0 where a display controller of NVIDIA's is on the PCI bus, driver or not.
+nvidia_on_pci() {
+  local device
+  for device in /sys/bus/pci/devices/*; do
+    [ "$(cat "$device/vendor" 2>/dev/null)" != 0x10de ] || [[ $(cat "$device/class" 2>/dev/null) != 0x03* ]] || return 0
+  done
+  return 1
+}
+
 # In GB, what the engine holds after a first build, build cache included, with room to spare. cpu: docs/budgets.md has the measured size.
 # gpu: an estimate until it has been measured: those 15, Triton's image (15.5 GB unpacked: github.com/triton-inference-server/server/issues/7474, and
 # about half of that again while it is pulled), and PyTorch with CUDA in two images and in the build cache.
