@@ -19,7 +19,7 @@ def test_how_it_is_called(arguments: list[str]) -> None:
 def test_no_master() -> None:
     """Where nothing listens it says which port, and what opens it."""
     environment = {"LOCUST_MASTER_PORT": "1", "PATH": "/usr/bin:/bin"}
-    command = [ROOT / "scripts/worker", "127.0.0.1"]
+    command = [str(ROOT / "scripts/worker"), "127.0.0.1"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr == (
