@@ -190,10 +190,10 @@ RUN --mount=type=secret,id=ca \
     [ ! -s /run/secrets/ca ] || export SSL_CERT_FILE=/run/secrets/ca; \
     CGO_ENABLED=0 GOBIN=/usr/local/bin GOFLAGS=-ldflags=-s go install github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.3
 
-# The test runner: checkers, native clients, a headless browser and the Docker client. No code: the checkout is mounted.
+# The test runner: checkers (cloud-init is one: it knows what user data may say), native clients, a headless browser and the Docker client. No code: the checkout is mounted.
 FROM torch AS tests
 RUN apt-get update \
-    && apt-get install -y --no-install-recommends chromium-headless-shell curl docker-buildx docker-cli docker-compose \
+    && apt-get install -y --no-install-recommends chromium-headless-shell cloud-init curl docker-buildx docker-cli docker-compose \
     && rm -rf /var/lib/apt/lists/* \
     # The browser draws by itself: an OpenGL driver, its compiler and a debugging layer would be 190 MB of nothing.
     && rm /usr/lib/x86_64-linux-gnu/libgallium-* /usr/lib/x86_64-linux-gnu/libLLVM.so.19.1 /usr/lib/chromium/libVkLayer_*

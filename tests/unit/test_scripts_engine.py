@@ -103,9 +103,10 @@ def engine(
         (sandbox / "bin" / tool).symlink_to(shutil.which(tool) or tool)
     (sandbox / "etc/os-release").write_text(f"ID={name}\n" + (f'VERSION_ID="{version}"\n' if version else ""))
     (sandbox / "world.sh").write_text(WORLD)
-    shutil.copy(ROOT / "scripts/lib.sh", sandbox / "scripts")
     script = sandbox / "scripts/engine"
-    script.write_text(ABSOLUTE.sub(rf"\1{sandbox}/\2/", (ROOT / "scripts/engine").read_text()))
+    for name in ("engine", "lib.sh"):
+        text = (ROOT / "scripts" / name).read_text()
+        (sandbox / "scripts" / name).write_text(ABSOLUTE.sub(rf"\1{sandbox}/\2/", text))
     environment = {
         "BASH_ENV": str(sandbox / "world.sh"),
         "MACHINE_THERE": machine,
