@@ -66,6 +66,7 @@ def test_the_key_follows_names_and_contents_and_not_order(tmp_path: Path) -> Non
     one.write_text("1")
     two.write_text("2")
     key = build_key([one, two], tmp_path)
+    assert key != build_key([one, two], tmp_path, accelerator="gpu")
     assert key == build_key([two, one], tmp_path)
     two.write_text("3")
     assert key != build_key([one, two], tmp_path)
