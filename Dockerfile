@@ -47,7 +47,10 @@ RUN apt-get update \
 COPY gateways/backends/requirements.txt /tmp/
 RUN --mount=type=secret,id=ca pip-install /tmp/requirements.txt
 
+# One of the two above; hadolint follows no variable.
+# hadolint ignore=DL3006
 FROM torch-${ACCELERATOR} AS torch
+WORKDIR /app
 
 # ---------------------------------------------------------------- golang
 FROM python AS golang

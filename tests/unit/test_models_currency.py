@@ -135,7 +135,7 @@ def test_a_new_folder_takes_the_place_of_the_old_one_whole(tmp_path: Path) -> No
 def test_a_failed_build_leaves_what_was_there_and_no_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Artefacts that serve are not thrown away for artefacts that cannot be made."""
 
-    def fail(spec: Spec, key: str, directory: Path) -> None:
+    def fail(spec: Spec, key: str, accelerator: str, directory: Path) -> None:
         (directory / "half").touch()
         raise BuildError("no")
 
