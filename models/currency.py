@@ -57,7 +57,7 @@ def why_stale(directory: Path, key: str) -> str | None:
     try:
         manifest = json.loads((directory / "manifest.json").read_text())
         if manifest["build_key"] != key:
-            return "its sources changed"
+            return "its sources or its accelerator changed"
         wanted: dict[str, str] = manifest["files"]
         changed = [name for name, digest in digests(directory, wanted).items() if digest != wanted[name]]
     except FileNotFoundError as error:

@@ -58,7 +58,7 @@ def test_damaged_artefacts_are_stale_and_the_reason_says_where(
 
 
 def test_other_sources_make_them_stale(artefacts: Path) -> None:
-    assert why_stale(artefacts, "other") == "its sources changed"
+    assert why_stale(artefacts, "other") == "its sources or its accelerator changed"
 
 
 def test_the_key_follows_names_and_contents_and_not_order(tmp_path: Path) -> None:
