@@ -2,10 +2,15 @@
 #
 #   python    trixie + Python 3.13 + /opt/venv                      -> typed-grpc
 #   load      python + Locust                                       -> locust, bench
-#   torch     python + PyTorch (Debian's CPU build) + torchvision   -> models, torchserve, jpeg-http, tests
+#   torch     python + PyTorch: torch-cpu or torch-gpu              -> torchserve, jpeg-http
+#   torch-cpu python + Debian's CPU build + torchvision             -> models, tests
 #   golang    python + Debian's Go                                  -> bench, tests (a program each)
 #
 # Locked dependencies are a layer of their own, before any code. `pip-install` says how a private CA reaches pip.
+
+# What compose/backends.gpu.yaml sets: which PyTorch, and which release of Triton.
+ARG ACCELERATOR=cpu
+ARG TRITON_TAG=25.06-py3
 
 # ---------------------------------------------------------------- python
 FROM debian:trixie-slim AS python
@@ -22,7 +27,7 @@ ENV PATH=/opt/venv/bin:$PATH \
 WORKDIR /app
 
 # ---------------------------------------------------------------- torch
-FROM python AS torch
+FROM python AS torch-cpu
 # PyPI has no CPU-only torch for x86-64. Debian's needs the threaded OpenBLAS: with the reference BLAS one image takes 6 times as long.
 RUN apt-get update \
     && apt-get install -y --no-install-recommends libopenblas0-pthread python3-pil python3-torch python3-torchvision \
@@ -34,6 +39,18 @@ ENV OPENBLAS_NUM_THREADS=1 \
     MALLOC_MMAP_MAX_=0 \
     MALLOC_TRIM_THRESHOLD_=8000000000 \
     MALLOC_TOP_PAD_=268435456
+
+FROM python AS torch-gpu
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends python3-numpy python3-pil \
+    && rm -rf /var/lib/apt/lists/*
+COPY gateways/backends/requirements.txt /tmp/
+RUN --mount=type=secret,id=ca pip-install /tmp/requirements.txt
+
+# One of the two above; hadolint follows no variable.
+# hadolint ignore=DL3006
+FROM torch-${ACCELERATOR} AS torch
+WORKDIR /app
 
 # ---------------------------------------------------------------- golang
 FROM python AS golang
@@ -65,6 +82,22 @@ RUN ln -s /app/gateways/triton/serve /app/gateways/triton/providers /usr/local/b
     && ln -s /app/gateways/triton/backends/onnxruntime /opt/pytriton/tritonserver/backends/
 ENV PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1
+USER 65532:65532
+WORKDIR /tmp
+ENTRYPOINT ["serve"]
+
+# NVIDIA's server with its own backends: nothing of ours runs in it but the start, the health check and what `providers` prints.
+FROM nvcr.io/nvidia/tritonserver:${TRITON_TAG} AS triton-gpu
+ARG TRITON_TAG
+RUN install -d -o 65532 -g 65532 /engines
+COPY gateways/__init__.py /app/gateways/
+COPY gateways/core/__init__.py gateways/core/health.py /app/gateways/core/
+COPY gateways/triton/__init__.py gateways/triton/health.py gateways/triton/progress.py gateways/triton/providers gateways/triton/serve gateways/triton/serve-gpu /app/gateways/triton/
+RUN ln -s /app/gateways/triton/serve /app/gateways/triton/providers /usr/local/bin/
+ENV PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONUNBUFFERED=1 \
+    PYTHONPATH=/app \
+    TRITON_TAG=${TRITON_TAG}
 USER 65532:65532
 WORKDIR /tmp
 ENTRYPOINT ["serve"]
@@ -116,7 +149,7 @@ EXPOSE 50051
 CMD ["python3", "-m", "gateways.typed_grpc"]
 
 # ---------------------------------------------------------------- models
-FROM torch AS models
+FROM torch-cpu AS models
 RUN apt-get update \
     && apt-get install -y --no-install-recommends python3-onnx \
     && rm -rf /var/lib/apt/lists/* \
@@ -190,8 +223,9 @@ RUN --mount=type=secret,id=ca \
     [ ! -s /run/secrets/ca ] || export SSL_CERT_FILE=/run/secrets/ca; \
     CGO_ENABLED=0 GOBIN=/usr/local/bin GOFLAGS=-ldflags=-s go install github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.3
 
-# The test runner: checkers (cloud-init is one: it knows what user data may say), native clients, a headless browser and the Docker client. No code: the checkout is mounted.
-FROM torch AS tests
+# The test runner: checkers (cloud-init, for its file's schema), native clients, a headless browser and the Docker client. No code: the
+# checkout is mounted.
+FROM torch-cpu AS tests
 RUN apt-get update \
     && apt-get install -y --no-install-recommends chromium-headless-shell cloud-init curl docker-buildx docker-cli docker-compose \
     && rm -rf /var/lib/apt/lists/* \

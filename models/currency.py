@@ -1,7 +1,7 @@
 """Are the artefacts current? Answered without importing PyTorch, so that an `up` with nothing to do loses no second.
 
-Current means: made from exactly these sources (one hash, the build key), and every file that the manifest lists is
-there with its SHA-256. The manifest is written last, so an interrupted build has none.
+Current means: made from exactly these sources for this accelerator (one hash, the build key), and every file that the
+manifest lists is there with its SHA-256. The manifest is written last, so an interrupted build has none.
 """
 
 import hashlib
@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from models.repository import Accelerator
 from models.spec import MODELS
 
 ROOT = MODELS.parent
@@ -29,10 +30,10 @@ def inputs(model: str) -> list[Path]:
     return [MODELS / model / "model.toml", *sorted(MODELS.glob("*.py")), *preprocessing, HANDLER, locked, *photos()]
 
 
-def build_key(files: Iterable[Path], root: Path = ROOT) -> str:
-    """SHA-256 hex over the names (relative to `root`) and contents of `files`, in any order."""
+def build_key(files: Iterable[Path], root: Path = ROOT, accelerator: Accelerator = "cpu") -> str:
+    """SHA-256 hex over the accelerator and the names (relative to `root`) and contents of `files`, in any order."""
     lines = sorted(f"{sha256(path)}  {path.relative_to(root).as_posix()}\n" for path in files)
-    return hashlib.sha256("".join(lines).encode()).hexdigest()
+    return hashlib.sha256("".join([accelerator, *lines]).encode()).hexdigest()
 
 
 def sha256(path: Path) -> str:
@@ -56,7 +57,7 @@ def why_stale(directory: Path, key: str) -> str | None:
     try:
         manifest = json.loads((directory / "manifest.json").read_text())
         if manifest["build_key"] != key:
-            return "its sources changed"
+            return "its sources or its accelerator changed"
         wanted: dict[str, str] = manifest["files"]
         changed = [name for name, digest in digests(directory, wanted).items() if digest != wanted[name]]
     except FileNotFoundError as error:

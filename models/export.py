@@ -14,7 +14,8 @@ import torch
 
 from gateways.core.manifest import SCHEMA, Parity
 from models import parity, repository
-from models.currency import HANDLER, digests, photos
+from models.currency import HANDLER, digests, photos, sha256
+from models.repository import Accelerator
 from models.sources import Loaded, labels, load
 from models.spec import Spec, SpecError
 
@@ -23,7 +24,7 @@ OPSET = 17
 Tensor = npt.NDArray[np.float32]
 
 
-def export(spec: Spec, key: str, directory: Path) -> Loaded:
+def export(spec: Spec, key: str, accelerator: Accelerator, directory: Path) -> Loaded:
     """Write the artefacts of `spec` into `directory`. Raises BuildError where that cannot be done."""
     # Debian's build of PyTorch stalls in this fuser.
     torch._C._jit_set_texpr_fuser_enabled(False)
@@ -36,7 +37,7 @@ def export(spec: Spec, key: str, directory: Path) -> Loaded:
             agreement = models(spec, loaded, tensors, directory)
         if spec.labels:
             write_labels(spec, directory)
-        triton(spec, loaded, directory)
+        triton(spec, loaded, accelerator, directory)
         archive(spec, directory, Path(scratch))
     manifest(spec, loaded, key, agreement, directory)
     return loaded
@@ -113,17 +114,16 @@ def write_labels(spec: Spec, directory: Path) -> None:
     (directory / "labels.txt").write_text("".join(f"{line}\n" for line in lines))
 
 
-def triton(spec: Spec, loaded: Loaded, directory: Path) -> None:
+def triton(spec: Spec, loaded: Loaded, accelerator: Accelerator, directory: Path) -> None:
     """Complete the Triton model repository around the ONNX file: <model>, and <model>_trt with the same weights."""
-    accelerated = f"{spec.name}_trt"
-    for name in (spec.name, accelerated):
+    names = (spec.name, f"{spec.name}_trt")
+    file, twin = (directory / "repository" / name / "1" / "model.onnx" for name in names)
+    for name, checksum in zip(names, ("", sha256(file)), strict=True):
         folder = directory / "repository" / name
         (folder / "1").mkdir(parents=True, exist_ok=True)
-        text = repository.config(spec, name, loaded.weights, accelerated=name == accelerated)
-        (folder / "config.pbtxt").write_text(text)
+        (folder / "config.pbtxt").write_text(repository.config(spec, name, loaded.weights, accelerator, checksum))
         if spec.labels:
             shutil.copyfile(directory / "labels.txt", folder / "labels.txt")
-    file, twin = (directory / "repository" / name / "1" / "model.onnx" for name in (spec.name, accelerated))
     try:
         os.link(file, twin)
     except OSError:  # a file system without hard links

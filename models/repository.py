@@ -1,25 +1,35 @@
 """The Triton model repository: standard config.pbtxt files that any Triton with an ONNX Runtime backend loads."""
 
+from typing import Literal
+
 from models.spec import Spec
 
-MAX_BATCH = 32
+Accelerator = Literal["cpu", "gpu"]
 
-# Every dynamic input needs all three shapes, else a batch outside of them rebuilds the engine. The caches go to /tmp,
-# which every container of the stack may write: a volume mounted there keeps the engines over a restart.
+MAX_BATCH = 32
+# On a GPU a model is not ready before it has run these: every batch of the studies, and every one that their 16 callers
+# can form together. The first run builds TensorRT's engine; CUDA looks for the fastest convolution once per shape.
+WARM_BATCHES = (*range(1, 17), MAX_BATCH)
+
+# Every dynamic input needs all three shapes, else a batch outside of them rebuilds the engine. The caches are keyed by
+# the model here; gateways/triton/serve-gpu links their folder to one per GPU, driver and Triton release on a volume.
 _TENSORRT = {
     "precision_mode": "FP16",
     "trt_engine_cache_enable": "1",
-    "trt_engine_cache_path": "/tmp/tensorrt",
+    "trt_engine_cache_path": "/tmp/tensorrt/{checksum}",
     "trt_timing_cache_enable": "1",
-    "trt_timing_cache_path": "/tmp/tensorrt",
+    "trt_timing_cache_path": "/tmp/tensorrt/{checksum}",
     "trt_profile_min_shapes": "image:1x3x{side}x{side}",
     "trt_profile_opt_shapes": "image:8x3x{side}x{side}",
     "trt_profile_max_shapes": "image:32x3x{side}x{side}",
 }
 
 
-def config(spec: Spec, name: str, weights: str, *, accelerated: bool) -> str:
-    """config.pbtxt of the model called `name`. It states no instance kind: one file serves with and without a GPU."""
+def config(spec: Spec, name: str, weights: str, accelerator: Accelerator, checksum: str = "") -> str:
+    """config.pbtxt of the model called `name`; with the SHA-256 of its model.onnx, of the accelerated one.
+
+    It states no instance kind: Triton takes the GPU where it sees one.
+    """
     side = spec.preprocess.crop
     outputs = ",\n".join(_output(output, width) for output, width in spec.outputs.items())
     text = f"""\
@@ -38,7 +48,11 @@ dynamic_batching {{ max_queue_delay_microseconds: 0 }}
 instance_group [ {{ count: 1 }} ]
 parameters {{ key: "weights" value: {{ string_value: "{weights}" }} }}
 """
-    return text + _accelerators(side) if accelerated else text
+    if accelerator == "gpu":
+        text += "".join(_warm_up(batch, side) for batch in WARM_BATCHES)
+    if checksum:
+        text += _tensorrt(side, checksum) if accelerator == "gpu" else _OPENVINO
+    return text
 
 
 def _output(name: str, width: int) -> str:
@@ -46,19 +60,27 @@ def _output(name: str, width: int) -> str:
     return f'  {{ name: "{name}" data_type: TYPE_FP32 dims: [ {width} ]{labelled} }}'
 
 
-def _accelerators(side: int) -> str:
-    parameters = "\n".join(
-        f'      parameters {{ key: "{key}" value: "{value.format(side=side)}" }}' for key, value in _TENSORRT.items()
-    )
+def _warm_up(batch: int, side: int) -> str:
+    image = f"{{ data_type: TYPE_FP32 dims: [ 3, {side}, {side} ] zero_data: true }}"
+    return f'model_warmup {{ name: "batch {batch}" batch_size: {batch} inputs {{ key: "image" value {image} }} }}\n'
+
+
+_OPENVINO = """\
+optimization { execution_accelerators { cpu_execution_accelerator [ { name: "openvino" } ] } }
+"""
+
+
+def _tensorrt(side: int, checksum: str) -> str:
+    """TensorRT alone: NVIDIA's backend would hand a GPU instance's graph to OpenVINO as well where it is named."""
+    values = {key: value.format(side=side, checksum=checksum[:16]) for key, value in _TENSORRT.items()}
+    parameters = "\n".join(f'      parameters {{ key: "{key}" value: "{value}" }}' for key, value in values.items())
     return f"""\
-# TensorRT on a GPU instance, OpenVINO on a CPU instance.
 optimization {{
   execution_accelerators {{
     gpu_execution_accelerator [ {{
       name: "tensorrt"
 {parameters}
     }} ]
-    cpu_execution_accelerator [ {{ name: "openvino" }} ]
   }}
 }}
 """

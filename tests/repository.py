@@ -39,9 +39,10 @@ def scripts() -> list[Path]:
 
 
 @functools.cache
-def compose() -> dict[str, Any]:
-    """The whole Compose model with every default: `docker compose config` with no variable set and no .env."""
+def compose(accelerator: str = "cpu") -> dict[str, Any]:
+    """The whole Compose model with every default: `docker compose config` with no .env and no other variable set."""
     environment = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    environment["ACCELERATOR"] = accelerator
     command = ["docker", "compose", "--env-file", os.devnull, "--profile", "*", "config", "--format", "json"]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

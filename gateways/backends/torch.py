@@ -33,9 +33,21 @@ Tensor = npt.NDArray[np.float32]
 log = logging.getLogger(__name__)
 
 
+class DeviceError(Exception):
+    """The device that was asked for is not there. The message says what to do."""
+
+
 def pick_device() -> torch.device:
-    """The GPU where the stack runs in GPU mode and there is one, else the CPU."""
-    return torch.device("cuda" if os.environ.get("ACCELERATOR") == "gpu" and torch.cuda.is_available() else "cpu")
+    """What DEVICE names, cpu without it. Raises DeviceError: another device in silence would be a wrong number."""
+    name = os.environ.get("DEVICE") or "cpu"
+    if name not in ("cpu", "cuda"):
+        raise DeviceError(f"DEVICE is {name!r}: set cpu or cuda")
+    if name == "cuda" and not torch.cuda.is_available():
+        raise DeviceError(
+            f"DEVICE is cuda and PyTorch {torch.__version__} sees no GPU: check that nvidia-smi works on the host and "
+            "that the container toolkit is set up, or set ACCELERATOR=cpu"
+        )
+    return torch.device(name)
 
 
 class Model:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import uvicorn
 
-from gateways.backends.torch import TorchPredictor
+from gateways.backends.torch import DeviceError, TorchPredictor
 from gateways.core.manifest import Manifest, ManifestError
 from gateways.jpeg_http import PORT
 from gateways.jpeg_http.app import create_app
@@ -17,11 +17,11 @@ def main() -> None:
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
     logging.getLogger("python_multipart").setLevel(logging.ERROR)  # it warns about what the client is told anyway
     try:
-        manifest = Manifest.load(Path("/artifacts"), os.environ.get("MODEL", "efficientnet_lite0"))
-    except ManifestError as error:
+        predictor = TorchPredictor(Manifest.load(Path("/artifacts"), os.environ.get("MODEL", "efficientnet_lite0")))
+    except (DeviceError, ManifestError) as error:
         sys.exit(f"jpeg-http: {error}")
     uvicorn.run(
-        create_app(TorchPredictor(manifest)),
+        create_app(predictor),
         host="0.0.0.0",
         port=PORT,
         loop="uvloop",

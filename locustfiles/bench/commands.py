@@ -68,6 +68,11 @@ def parser() -> argparse.ArgumentParser:
     table = studies.add_parser("readme", help="the README from stdin, with its table made from a result, to stdout")
     table.add_argument("result", type=Path)
     table.set_defaults(run=readme)
+
+    where = studies.add_parser(
+        "devices", help="docs/gpu.md from stdin, with its table made from every result, to stdout"
+    )
+    where.set_defaults(run=devices)
     return top
 
 
@@ -215,6 +220,11 @@ def report(options: argparse.Namespace) -> int:
 def readme(options: argparse.Namespace) -> int:
     result = results.load(options.result)
     print(results.update_readme(sys.stdin.read(), result, str(options.result)), end="")
+    return 0
+
+
+def devices(_: argparse.Namespace) -> int:
+    print(results.update_devices(sys.stdin.read(), Path("/")), end="")
     return 0
 
 

@@ -28,6 +28,7 @@ MEANS = (
     "calls_per_execution",
 )  # fmt: skip
 BEGIN, END = "<!-- fiveway table -->", "<!-- /fiveway table -->"
+DEVICES_BEGIN, DEVICES_END = "<!-- devices table -->", "<!-- /devices table -->"
 
 Row = Mapping[str, Any]
 """A cell's factors together with what the analysis says of it."""
@@ -264,10 +265,29 @@ def digits(value: float | None) -> str:
 
 def update_readme(readme: str, result: Mapping[str, Any], folder: str | None = None) -> str:
     """`readme` with the table between its markers; raises ResultError when it has not exactly one pair of them."""
-    if readme.count(BEGIN) != 1 or readme.count(END) != 1 or readme.index(END) < readme.index(BEGIN):
-        raise ResultError(f"the README needs one line {BEGIN} and below it one line {END}: the table goes between them")
-    before, _, rest = readme.partition(BEGIN)
-    return f"{before}{BEGIN}\n{table(result, folder)}\n{END}{rest.partition(END)[2]}"
+    return _between(readme, "README", BEGIN, END, table(result, folder))
+
+
+def update_devices(page: str, root: Path) -> str:
+    """docs/gpu.md with a row for every result below `root`/results; raises ResultError as update_readme does."""
+    lines = ["| date | device | study | model | providers | result |", "|---|---|---|---|---|---|"]
+    for path in sorted(root.glob("results/*/*/*/result.json")):
+        result, folder = load(path), path.parent.relative_to(root)
+        environment = result["environment"]
+        device, model = environment["device"], environment["model"]
+        where = f"{device['count']} x {device['name']}, driver {device['driver']}" if device else "no GPU"
+        study = result["study"] if result["method"] == "fair" else f"{result['study']}, {result['method']}"
+        weights = f"{model['name']}, {model['weights'] or 'unknown'} weights"
+        ran = [f"{where}: {environment['machine']}", study, weights, providers(environment)]
+        cells = [result["started_at"][:10], *map(escaped, ran), f"[{folder.name}](../{folder}/report.md)"]
+        lines.append(f"| {' | '.join(cells)} |")
+    return _between(page, "page", DEVICES_BEGIN, DEVICES_END, "\n".join(lines))
+
+
+def _between(text: str, what: str, begin: str, end: str, new: str) -> str:
+    if text.count(begin) != 1 or text.count(end) != 1 or text.index(end) < text.index(begin):
+        raise ResultError(f"the {what} needs one line {begin} and below it one line {end}: the table goes between them")
+    return f"{text.partition(begin)[0]}{begin}\n{new}\n{end}{text.partition(end)[2]}"
 
 
 @functools.cache

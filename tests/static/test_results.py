@@ -31,6 +31,12 @@ def test_the_table_of_the_readme_is_the_result_it_names() -> None:
     assert results.update_readme(README, results.load(ROOT / folder), folder) == README
 
 
+def test_the_devices_of_the_gpu_page_are_those_of_the_results() -> None:
+    """`scripts/bench devices` would change nothing: what ran where is never claimed without a result."""
+    page = (ROOT / "docs" / "gpu.md").read_text()
+    assert results.update_devices(page, ROOT) == page
+
+
 def test_the_proof_of_the_instrument_is_in_the_results() -> None:
     """The A/A and the truth table of docs/measuring.md are those of the results that it names."""
     aa = results.load(ROOT / named(MEASURING, "aa"))

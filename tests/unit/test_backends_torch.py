@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from gateways.backends import torch as backend
-from gateways.backends.torch import TorchPredictor
+from gateways.backends.torch import DeviceError, TorchPredictor, pick_device
 from gateways.core.answer import Prediction
 from gateways.core.errors import INTERNAL_MESSAGE, ServeError, Status
 from gateways.core.timing import Stages
@@ -200,3 +200,18 @@ async def test_an_embedding_model_has_no_classes(tmp_path: Path) -> None:
         (answer,) = await ask(predictor, jpeg())
     assert answer.classes == ()
     assert answer.embedding.shape == (8,)
+
+
+def test_the_device_is_the_one_that_was_asked_for_or_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a word the CPU; with CUDA and no GPU an error that says what to do, and never the CPU in silence."""
+    monkeypatch.delenv("DEVICE", raising=False)
+    assert pick_device().type == "cpu"
+    monkeypatch.setenv("DEVICE", "tpu")
+    with pytest.raises(DeviceError, match="DEVICE is 'tpu': set cpu or cuda"):
+        pick_device()
+    monkeypatch.setenv("DEVICE", "cuda")
+    if torch.cuda.is_available():
+        assert pick_device().type == "cuda"
+    else:
+        with pytest.raises(DeviceError, match="sees no GPU: check that nvidia-smi works"):
+            pick_device()

@@ -58,7 +58,7 @@ def test_damaged_artefacts_are_stale_and_the_reason_says_where(
 
 
 def test_other_sources_make_them_stale(artefacts: Path) -> None:
-    assert why_stale(artefacts, "other") == "its sources changed"
+    assert why_stale(artefacts, "other") == "its sources or its accelerator changed"
 
 
 def test_the_key_follows_names_and_contents_and_not_order(tmp_path: Path) -> None:
@@ -66,6 +66,7 @@ def test_the_key_follows_names_and_contents_and_not_order(tmp_path: Path) -> Non
     one.write_text("1")
     two.write_text("2")
     key = build_key([one, two], tmp_path)
+    assert key != build_key([one, two], tmp_path, accelerator="gpu")
     assert key == build_key([two, one], tmp_path)
     two.write_text("3")
     assert key != build_key([one, two], tmp_path)
@@ -134,7 +135,7 @@ def test_a_new_folder_takes_the_place_of_the_old_one_whole(tmp_path: Path) -> No
 def test_a_failed_build_leaves_what_was_there_and_no_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Artefacts that serve are not thrown away for artefacts that cannot be made."""
 
-    def fail(spec: Spec, key: str, directory: Path) -> None:
+    def fail(spec: Spec, key: str, accelerator: str, directory: Path) -> None:
         (directory / "half").touch()
         raise BuildError("no")
 

@@ -58,7 +58,7 @@ def test_torchscript_and_onnx_agree_with_pytorch(
     assert parity.photos == 3
     assert parity.min_cosine > 0.99999
     write_labels(SPEC, tmp_path)
-    triton(SPEC, loaded, tmp_path)
+    triton(SPEC, loaded, "cpu", tmp_path)
     files = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
     repository = {
         f"repository/{model}/{file}"

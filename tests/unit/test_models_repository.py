@@ -4,34 +4,22 @@ import pytest
 from google.protobuf import text_format
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
-from models.repository import MAX_BATCH, config
+from locustfiles.bench import plan
+from models.repository import MAX_BATCH, Accelerator, config
 from models.spec import MODELS, Spec
 
-# The ONNX Runtime backend refuses to load a model with a TensorRT key that it does not know.
-KNOWN_TENSORRT_KEYS = {
-    "precision_mode",
-    "max_workspace_size_bytes",
-    "trt_engine_cache_enable",
-    "trt_engine_cache_path",
-    "trt_timing_cache_enable",
-    "trt_timing_cache_path",
-    "trt_profile_min_shapes",
-    "trt_profile_opt_shapes",
-    "trt_profile_max_shapes",
-    "trt_builder_optimization_level",
-    "trt_cuda_graph_enable",
-}
+CHECKSUM = "0123456789abcdef" * 4
 
 
-def parsed(model: str, *, accelerated: bool = False, weights: str = "real") -> ModelConfig:
-    spec = Spec.load(model)
-    return text_format.Parse(config(spec, model, weights, accelerated=accelerated), ModelConfig())
+def parsed(model: str, accelerator: Accelerator = "cpu", *, checksum: str = "", weights: str = "real") -> ModelConfig:
+    return text_format.Parse(config(Spec.load(model), model, weights, accelerator, checksum), ModelConfig())
 
 
-@pytest.mark.parametrize("accelerated", [False, True])
+@pytest.mark.parametrize("checksum", ["", CHECKSUM], ids=["plain", "accelerated"])
+@pytest.mark.parametrize("accelerator", ["cpu", "gpu"])
 @pytest.mark.parametrize("model", sorted(path.parent.name for path in MODELS.glob("*/model.toml")))
-def test_the_text_parses_and_states_the_models_tensors(model: str, accelerated: bool) -> None:
-    got, spec = parsed(model, accelerated=accelerated), Spec.load(model)
+def test_the_text_parses_and_states_the_models_tensors(model: str, accelerator: Accelerator, checksum: str) -> None:
+    got, spec = parsed(model, accelerator, checksum=checksum), Spec.load(model)
     assert (got.name, got.backend, got.max_batch_size) == (model, "onnxruntime", MAX_BATCH)
     assert [(tensor.name, list(tensor.dims)) for tensor in got.input] == [("image", [3, 224, 224])]
     assert {tensor.name: tensor.dims[0] for tensor in got.output} == spec.outputs
@@ -40,7 +28,7 @@ def test_the_text_parses_and_states_the_models_tensors(model: str, accelerated: 
 
 
 def test_one_instance_of_no_stated_kind() -> None:
-    """With no group Triton starts two here; with a stated kind the file would differ between CPU and GPU."""
+    """With no group Triton starts two here; with no kind it takes the GPU where it sees one."""
     (group,) = parsed("efficientnet_lite0").instance_group
     assert (group.count, group.kind) == (1, group.KIND_AUTO)
 
@@ -49,19 +37,37 @@ def test_random_weights_are_said() -> None:
     assert parsed("densenet161", weights="random").parameters["weights"].string_value == "random"
 
 
-def test_the_plain_model_declares_no_accelerator() -> None:
-    assert not parsed("efficientnet_lite0").HasField("optimization")
+@pytest.mark.parametrize("accelerator", ["cpu", "gpu"])
+def test_the_plain_model_declares_no_accelerator(accelerator: Accelerator) -> None:
+    assert not parsed("efficientnet_lite0", accelerator).HasField("optimization")
 
 
-def test_the_trt_model_declares_one_accelerator_per_device() -> None:
-    accelerators = parsed("efficientnet_lite0", accelerated=True).optimization.execution_accelerators
+def test_without_a_gpu_the_trt_model_is_openvinos() -> None:
+    accelerators = parsed("efficientnet_lite0", checksum=CHECKSUM).optimization.execution_accelerators
     assert [entry.name for entry in accelerators.cpu_execution_accelerator] == ["openvino"]
+    assert not accelerators.gpu_execution_accelerator
+
+
+def test_with_a_gpu_the_trt_model_is_tensorrts_alone() -> None:
+    """Its caches are keyed by the model, and its profiles hold every batch, so that none builds an engine later."""
+    accelerators = parsed("efficientnet_lite0", "gpu", checksum=CHECKSUM).optimization.execution_accelerators
+    assert not accelerators.cpu_execution_accelerator
     (tensorrt,) = accelerators.gpu_execution_accelerator
     assert tensorrt.name == "tensorrt"
-    assert set(tensorrt.parameters) <= KNOWN_TENSORRT_KEYS
     assert tensorrt.parameters["precision_mode"] == "FP16"
+    assert {tensorrt.parameters[f"trt_{name}_cache_path"] for name in ("engine", "timing")} == {
+        "/tmp/tensorrt/0123456789abcdef"
+    }
     shapes = [tensorrt.parameters[f"trt_profile_{name}_shapes"] for name in ("min", "opt", "max")]
     assert shapes == [f"image:{batch}x3x224x224" for batch in (1, 8, MAX_BATCH)]
+
+
+@pytest.mark.parametrize("checksum", ["", CHECKSUM], ids=["plain", "accelerated"])
+def test_with_a_gpu_every_batch_of_the_study_is_warm(checksum: str) -> None:
+    """Its serial batches, and what its callers can form together; on a CPU that would cost memory and win nothing."""
+    warm = {sample.batch_size for sample in parsed("efficientnet_lite0", "gpu", checksum=checksum).model_warmup}
+    assert warm >= {*plan.BATCHES, *range(1, max(plan.CONCURRENCY) + 1)}
+    assert not parsed("efficientnet_lite0", checksum=checksum).model_warmup
 
 
 def test_only_logits_have_labels() -> None:

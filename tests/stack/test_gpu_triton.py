@@ -1,0 +1,132 @@
+"""What ACCELERATOR=gpu makes of Triton, on the real server without a GPU: configs, warm-up, the start script.
+
+The light image takes the part of NVIDIA's. Only what names the GPU is made up: the `nvidia-smi` that the script asks.
+"""
+
+import subprocess
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from google.protobuf import text_format
+from onnx import TensorProto, helper, numpy_helper
+from tritonclient.grpc import InferenceServerClient
+from tritonclient.grpc.model_config_pb2 import ModelConfig
+
+from models.repository import WARM_BATCHES, config
+from models.spec import Spec
+from tests.docker import docker, wait_until
+from tests.stack.test_triton_backend import HARDENED, IMAGE
+
+SPEC = Spec.load("efficientnet_lite0")
+CHECKSUM = "c" * 64
+CONFIGS = {SPEC.name: "", f"{SPEC.name}_trt": CHECKSUM}
+SMI = "#!/bin/sh\necho 'NVIDIA Test 1 (16 GB), 575.00'\n"
+SERVER = "/opt/pytriton/tritonserver"
+# What NVIDIA's image has by itself.
+OWN = [f"--backend-directory={SERVER}/backends", "--backend-config=python,stub-timeout-seconds=120"]
+
+
+def small_model() -> onnx.ModelProto:
+    """The model's input and outputs, and next to no computing between them."""
+    batch = "batch"
+    outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [batch, n]) for name, n in SPEC.outputs.items()]
+    weights = [
+        numpy_helper.from_array(np.full((3, width), width, np.float32), f"w_{name}")
+        for name, width in SPEC.outputs.items()
+    ]
+    nodes = [
+        helper.make_node("ReduceMean", ["image"], ["mean"], axes=[2, 3], keepdims=0),
+        *(helper.make_node("MatMul", ["mean", f"w_{name}"], [name]) for name in SPEC.outputs),
+    ]
+    image = helper.make_tensor_value_info("image", TensorProto.FLOAT, [batch, 3, 224, 224])
+    graph = helper.make_graph(nodes, "small", [image], outputs, weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def make_volumes(folder: Path) -> None:
+    """The repository as the models service writes it for a GPU, and the program that the start script asks."""
+    for name, checksum in CONFIGS.items():
+        (folder / "repository" / name / "1").mkdir(parents=True)
+        onnx.save(small_model(), folder / "repository" / name / "1" / "model.onnx")
+        (folder / "repository" / name / "config.pbtxt").write_text(config(SPEC, name, "real", "gpu", checksum))
+        (folder / "repository" / name / "labels.txt").write_text("label\n" * SPEC.classes)
+    (folder / "smi").mkdir()
+    (folder / "smi" / "nvidia-smi").write_text(SMI)
+    (folder / "smi" / "nvidia-smi").chmod(0o755)
+
+
+@pytest.fixture(scope="module")
+def triton(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The name of a container that was started as in GPU mode, and answers."""
+    folder = tmp_path_factory.mktemp("gpu")
+    make_volumes(folder)
+    name = f"test-triton-gpu-{uuid.uuid4().hex[:8]}"
+    environment = {
+        "DEVICE": "cuda", "TRITON_TAG": "24.10-py3", "MODEL_REPOSITORY": "/repository", "ENGINES": "/tmp/engines",
+        "PATH": f"/smi:{SERVER}/bin:/usr/local/bin:/usr/bin:/bin",
+    }  # fmt: skip
+    arguments = [*HARDENED, "--volume=/repository", "--volume=/smi", "--publish=127.0.0.1::8001"]
+    arguments += [f"--env={key}={value}" for key, value in environment.items()]
+    docker("create", f"--name={name}", *arguments, IMAGE, *OWN)
+    try:
+        for volume in ("repository", "smi"):
+            docker("cp", f"{folder}/{volume}/.", f"{name}:/{volume}")
+        docker("start", name)
+        wait_until(lambda: client(name).is_server_live(), "the server answers", seconds=90)
+        yield name
+    finally:
+        print(docker("logs", name))
+        docker("rm", "--force", "--volumes", name)
+
+
+def client(name: str) -> InferenceServerClient:
+    return InferenceServerClient(docker("port", name, "8001/tcp").splitlines()[0])
+
+
+@pytest.mark.parametrize("model", CONFIGS)
+def test_triton_reads_what_the_models_service_wrote(triton: str, model: str) -> None:
+    """The server's own parser takes every line, and finds in it what ours does."""
+    assert client(triton).is_model_ready(model)
+    wrote = text_format.Parse(config(SPEC, model, "real", "gpu", CONFIGS[model]), ModelConfig())
+    read = client(triton).get_model_config(model).config
+    for field in ("input", "output", "max_batch_size", "model_warmup", "parameters"):
+        assert getattr(read, field) == getattr(wrote, field), field
+    assert read.optimization.execution_accelerators == wrote.optimization.execution_accelerators
+
+
+@pytest.mark.parametrize("model", CONFIGS)
+def test_ready_means_that_every_batch_has_run(triton: str, model: str) -> None:
+    """The server's statistics show one run of each size before anybody asked it anything."""
+    (statistics,) = client(triton).get_inference_statistics(model).model_stats
+    assert sorted(row.batch_size for row in statistics.batch_stats) == sorted(WARM_BATCHES)
+
+
+def test_engines_have_a_folder_per_gpu_driver_and_release(triton: str) -> None:
+    """It lies where config.pbtxt says; its name is what an engine depends on, in letters that a path likes."""
+    wanted = "/tmp/engines/NVIDIA-Test-1-16-GB-575.00-24.10-py3"
+    assert docker("exec", triton, "readlink", "/tmp/tensorrt").strip() == wanted
+
+
+def test_the_log_says_how_the_start_went(triton: str) -> None:
+    """Lines while it loads, and one when it serves."""
+    log = wait_until(lambda: finished(triton), "the last line", seconds=30)
+    assert "triton: loading models and building engines: 0 s, 0 engines in the cache (0 MB)" in log
+    assert "0 engines found, 0 built" in log
+
+
+def finished(name: str) -> str:
+    log = docker("logs", name)
+    return log if "every model is loaded after" in log else ""
+
+
+def test_without_a_gpu_it_does_not_start() -> None:
+    """CUDA was asked for: the CPU in its place would be measured under a wrong name."""
+    command = ["docker", "run", "--rm", "--env=DEVICE=cuda", "--env=MODEL_REPOSITORY=/tmp", IMAGE]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("triton: DEVICE is cuda and there is no GPU here: check that")
+    assert done.stderr.count("\n") == 1

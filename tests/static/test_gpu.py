@@ -1,0 +1,92 @@
+"""GPU mode, as far as it can be held without one: what it changes, what it tells Triton, what the page says."""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from google.protobuf import text_format
+from tritonclient.grpc.model_config_pb2 import ModelConfig
+
+from models.repository import config
+from models.spec import MODELS, Spec
+from tests.repository import ROOT, compose
+
+# Everything that ACCELERATOR=gpu changes, as paths into the Compose model.
+BUILT = {"build.args.ACCELERATOR", "image"}
+RESERVED = {"deploy.resources.limits.memory", "deploy.resources.limits.pids", "deploy.resources.reservations.devices"}
+DIFFERENT = {
+    "jpeg-http": {*BUILT, *RESERVED, "environment.DEVICE"},
+    "torchserve": {*BUILT, *RESERVED, "environment.DEVICE"},
+    "triton": {
+        *RESERVED, "build.args.TRITON_TAG", "build.target", "environment.DEVICE", "environment.START_GRACE_S",
+        "healthcheck.start_period", "image", "shm_size", "ulimits.memlock", "ulimits.stack", "volumes",
+    },
+}  # fmt: skip
+
+BACKEND = json.loads((ROOT / "tests/static/onnxruntime_keys.json").read_text())
+
+
+def leaves(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """Every value that is not a map, by its path."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from leaves(inner, f"{path}.{name}" if path else name)
+    else:
+        yield path, json.dumps(value, sort_keys=True)
+
+
+def test_the_accelerators_differ_where_they_are_meant_to() -> None:
+    """Each service is the same with and without a GPU, but for the list above and the accelerator's name."""
+    cpu, gpu = compose("cpu"), compose("gpu")
+    assert set(cpu["services"]) == set(gpu["services"])
+    for name, service in cpu["services"].items():
+        before, after = dict(leaves(service)), dict(leaves(gpu["services"][name]))
+        changed = {path for path in before | after if before.get(path) != after.get(path)}
+        assert changed == DIFFERENT.get(name, set()) | {"environment.ACCELERATOR"}, name
+    assert set(gpu["volumes"]) - set(cpu["volumes"]) == {"engines"}
+    assert cpu["networks"] == gpu["networks"]
+
+
+@pytest.mark.parametrize("name", sorted(DIFFERENT))
+def test_what_runs_the_model_gets_a_gpu_or_fails(name: str) -> None:
+    """One NVIDIA GPU is reserved, DEVICE asks for it by name, and the image is not the one of the CPU."""
+    service = compose("gpu")["services"][name]
+    (device,) = service["deploy"]["resources"]["reservations"]["devices"]
+    assert device == {"driver": "nvidia", "count": 1, "capabilities": ["gpu", "compute", "utility"]}
+    assert service["environment"]["DEVICE"] == "cuda"
+    assert service["image"] == f"fiveway-{name}-gpu"
+
+
+def test_a_first_start_may_build_engines() -> None:
+    """Neither Docker nor the health check calls it a failure before half an hour."""
+    triton = compose("gpu")["services"]["triton"]
+    assert triton["healthcheck"]["start_period"] == "30m0s"
+    assert triton["environment"]["START_GRACE_S"] == str(30 * 60)
+    assert {mount["target"]: mount.get("read_only", False) for mount in triton["volumes"]} == {
+        "/artifacts": True,
+        "/engines": False,
+    }
+
+
+@pytest.mark.parametrize("release", BACKEND["releases"])
+@pytest.mark.parametrize("model", sorted(path.parent.name for path in MODELS.glob("*/model.toml")))
+def test_every_tensorrt_key_is_known_to_the_release(model: str, release: str) -> None:
+    """An unknown key or precision is a load error: each that we write is in the backend's own source."""
+    text = config(Spec.load(model), model, "real", "gpu", "0" * 64)
+    accelerators = text_format.Parse(text, ModelConfig()).optimization.execution_accelerators
+    (tensorrt,) = accelerators.gpu_execution_accelerator
+    assert set(tensorrt.parameters) <= set(BACKEND["tensorrt_keys"])
+    assert tensorrt.parameters["precision_mode"] in BACKEND["releases"][release]["precision_modes"]
+
+
+def test_one_default_release() -> None:
+    """Compose file, Dockerfile and .env.example name the same one, and its source was read."""
+    named = {
+        *re.findall(r"^ARG TRITON_TAG=(\S+)", (ROOT / "Dockerfile").read_text(), re.M),
+        *re.findall(r"^# TRITON_TAG=(\S+)", (ROOT / ".env.example").read_text(), re.M),
+        compose("gpu")["services"]["triton"]["build"]["args"]["TRITON_TAG"],
+    }
+    assert len(named) == 1
+    assert named <= set(BACKEND["releases"])
