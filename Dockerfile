@@ -59,9 +59,10 @@ RUN apt-get update \
     && useradd --uid 65532 --create-home --home-dir /home/fiveway --shell /usr/sbin/nologin fiveway
 COPY --from=triton-files /files /
 COPY gateways/__init__.py /app/gateways/
-COPY gateways/core/__init__.py gateways/core/health.py /app/gateways/core/
+COPY gateways/core/__init__.py gateways/core/health.py gateways/core/serving.py /app/gateways/core/
 COPY gateways/triton /app/gateways/triton
 RUN ln -s /app/gateways/triton/serve /app/gateways/triton/providers /usr/local/bin/ \
+    && ln -s /app/gateways/triton/swap.py /usr/local/bin/swap \
     && ln -s /app/gateways/triton/backends/onnxruntime /opt/pytriton/tritonserver/backends/
 ENV PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1

@@ -7,6 +7,7 @@ The event loop owns the queue, so there are no locks: the worker thread only eve
 """
 
 import asyncio
+import ctypes
 import logging
 import os
 import time
@@ -36,6 +37,11 @@ log = logging.getLogger(__name__)
 def pick_device() -> torch.device:
     """The GPU where the stack runs in GPU mode and there is one, else the CPU."""
     return torch.device("cuda" if os.environ.get("ACCELERATOR") == "gpu" and torch.cuda.is_available() else "cpu")
+
+
+def give_back_memory() -> None:
+    """Return what a dropped model held: the images' allocator settings would keep it for good."""
+    ctypes.CDLL("libc.so.6").malloc_trim(0)
 
 
 class Model:

@@ -9,6 +9,7 @@ import torch
 from PIL import Image
 
 from gateways.core.manifest import Manifest
+from gateways.core.serving import Serving
 
 MODEL = "tiny"
 CLASSES = 10
@@ -64,6 +65,11 @@ def build(artifacts: Path, kind: str = "classifier") -> Manifest:
         )
     )
     return Manifest.load(artifacts, MODEL)
+
+
+def serving(model: str = MODEL, *, images: bool = True) -> Serving:
+    """As the models service writes it when `model` is served."""
+    return Serving(model, f"{model}_trt", images, (model, f"{model}_trt"))
 
 
 def jpeg(seed: int = 0, size: tuple[int, int] = (64, 48), mode: str = "RGB") -> bytes:
