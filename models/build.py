@@ -36,6 +36,8 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     artifacts = Path(os.environ.get("ARTIFACTS", "/artifacts"))
     declared = {name: os.environ.get(name, "") for name in ("MODEL", "MODEL_REPOSITORY")}
+    if declared["MODEL_REPOSITORY"] == os.devnull:  # Compose's default: what it mounts where there is none
+        declared["MODEL_REPOSITORY"] = ""
     try:
         with locked(artifacts):
             if options.model:

@@ -32,9 +32,9 @@ class _Tiny(torch.nn.Module):
         return (embedding, self.linear(embedding)) if self.classifier else (embedding,)
 
 
-def build(artifacts: Path, kind: str = "classifier") -> Manifest:
+def build(artifacts: Path, kind: str = "classifier", name: str = MODEL) -> Manifest:
     """Write the artefacts below `artifacts` and load them."""
-    directory = artifacts / MODEL
+    directory = artifacts / name
     directory.mkdir(parents=True)
     classifier = kind == "classifier"
     model = _Tiny(classifier=classifier).eval()
@@ -45,7 +45,7 @@ def build(artifacts: Path, kind: str = "classifier") -> Manifest:
         json.dumps(
             {
                 "schema": 1,
-                "model": MODEL,
+                "model": name,
                 "kind": kind,
                 "weights": "random",
                 "weights_source": "seed 0",
@@ -64,7 +64,7 @@ def build(artifacts: Path, kind: str = "classifier") -> Manifest:
             }
         )
     )
-    return Manifest.load(artifacts, MODEL)
+    return Manifest.load(artifacts, name)
 
 
 def serving(model: str = MODEL, *, images: bool = True) -> Serving:
