@@ -67,7 +67,8 @@ def main(arguments: list[str]) -> int:
     try:
         steps[arguments[0]]()
     except (RuntimeError, OSError, ServingError) as error:
-        print(f"triton: {' '.join(str(error).split())}", file=sys.stderr)
+        reason = str(error).rpartition('{"error":"')[2].partition(r"\n")[0]  # without the traceback that follows
+        print(f"triton: {reason}", file=sys.stderr)
         return 1
     return 0
 

@@ -197,12 +197,14 @@ def test_to_a_repository_that_is_not_about_images(photo: bytes, tmp_path: Path) 
 
 
 def test_what_cannot_be_served_leaves_the_old_model(tmp_path: Path) -> None:
-    """Exit 1 with the reason: before Triton is asked where it can be seen, else in Triton's words."""
+    """Exit 1 with the reason, in Triton's words where only Triton can see it."""
     broken, hollow = tmp_path / "broken", tmp_path / "hollow"
-    make_broken(broken)
+    make_broken(tmp_path / "all")
+    broken.mkdir()
+    (tmp_path / "all" / "corrupt").rename(broken / "corrupt")
     (hollow / "nothing" / "1").mkdir(parents=True)
     for arguments, says in (
-        ((broken, "--model", "corrupt"), "Protobuf parsing failed"),
+        ((broken,), "Protobuf parsing failed"),
         ((hollow,), "nothing is no model: it has neither a config.pbtxt nor a file"),
         ((tmp_path / "absent",), "is no folder"),
         (("resnet",), "no such model"),
