@@ -38,18 +38,23 @@ def main() -> int:
     if watch(lambda: index.extend(ok("POST", "/v2/repository/index")), "triton"):
         return 1
     # An entry without a state appeared after the start and was never asked for.
-    codes = [_check(entry) for entry in index if entry.get("state") and _served(entry["name"])]
+    known = [entry for entry in index if entry.get("state")]
+    served = _served() or {entry["name"] for entry in known}
+    codes = [_check(entry) for entry in known if entry["name"] in served]
+    for missing in sorted(served - {entry["name"] for entry in known}):
+        print(f"{missing}: not loaded: is it in the model repository?")
+        codes.append(1)
     if not codes:
         print("no model: is the model repository empty?")
     return max(codes, default=1)
 
 
-def _served(model: str) -> bool:
-    """Whether it must answer, as of now: a swap may have changed that since the check began."""
+def _served() -> set[str]:
+    """What must answer as of now: a swap may change that while a check runs. Empty: nothing says so."""
     try:
-        return model in Serving.load(ARTIFACTS).models
+        return set(Serving.load(ARTIFACTS).models)
     except ServingError:
-        return True
+        return set()
 
 
 def _check(entry: Json) -> int:
@@ -64,7 +69,7 @@ def _check(entry: Json) -> int:
             heal=partial(_heal, model, path),
         )
     print(f"{model}.{version}: {state} {reason.partition(chr(10))[0]}")  # without the traceback that follows
-    if reason == "unloaded" and _served(model):  # a swap unloads what is not: a check was cut off before its load
+    if reason == "unloaded" and model in (_served() or {model}):  # a check was cut off between unload and load
         load(model)
     return 1
 

@@ -30,7 +30,7 @@ from tests.docker import wait_until
 from tests.repository import ROOT
 from tests.stack.onnx_models import make_broken, make_repository
 
-SWAP_S = 600
+SWAP_S = 1200
 OTHER = "densenet161"
 TENSORS = "arithmetic"
 NOT_FOUND = ("404", "NOT_FOUND")
