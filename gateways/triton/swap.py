@@ -6,6 +6,8 @@ load     load what serving.next.json names and wait until it answers; exit 1 wit
 tidy     unload all that serving.json does not name: the old model after a swap, the new one after a failed one
 """
 
+import os
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -19,6 +21,8 @@ ARTIFACTS = Path("/artifacts")
 LOAD_S = 1800.0
 ANSWER_S = 180.0
 UNLOAD_S = 60.0
+HELD = ("READY", "LOADING", "UNLOADING")
+LOADER = Path("/tmp/swap.pid")
 
 
 def print_models() -> None:
@@ -27,10 +31,14 @@ def print_models() -> None:
 
 def load_next() -> None:
     serving = Serving.load(ARTIFACTS, NEXT)
-    for model in serving.models:
-        load(model, timeout=LOAD_S)
-    for model in filter(None, (serving.model, serving.accelerated)):
-        _answer(model)
+    LOADER.write_text(str(os.getpid()))
+    try:
+        for model in serving.models:
+            load(model, timeout=LOAD_S)
+        for model in filter(None, (serving.model, serving.accelerated)):
+            _answer(model)
+    finally:
+        LOADER.unlink(missing_ok=True)
 
 
 def _answer(model: str) -> None:
@@ -47,12 +55,26 @@ def _answer(model: str) -> None:
 
 def tidy() -> None:
     """Requests at work are answered first; new ones are told that the model is unknown."""
+    _stop_loader()
     keep = Serving.load(ARTIFACTS).models
-    for name in {entry["name"] for entry in _index() if entry.get("state") == "READY" and entry["name"] not in keep}:
-        ok("POST", f"/v2/repository/models/{name}/unload", {})
     end = time.monotonic() + UNLOAD_S
-    while any(entry.get("state") == "UNLOADING" for entry in _index()) and time.monotonic() < end:
+    while extra := {entry["name"] for entry in _index() if entry.get("state") in HELD and entry["name"] not in keep}:
+        for name in {entry["name"] for entry in _index() if entry.get("state") == "READY"} & extra:
+            ok("POST", f"/v2/repository/models/{name}/unload", {})
+        if time.monotonic() > end:
+            raise RuntimeError(
+                f"{', '.join(sorted(extra))} could not be unloaded yet: the next swap does, or a restart"
+            )
         time.sleep(0.2)
+
+
+def _stop_loader() -> None:
+    """A `load` whose caller was interrupted goes on in this container."""
+    try:
+        os.kill(int(LOADER.read_text()), signal.SIGTERM)
+    except (FileNotFoundError, ProcessLookupError):
+        pass
+    LOADER.unlink(missing_ok=True)
 
 
 def _index() -> list[dict[str, str]]:
