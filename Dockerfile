@@ -76,9 +76,10 @@ RUN apt-get update \
     && useradd --uid 65532 --create-home --home-dir /home/fiveway --shell /usr/sbin/nologin fiveway
 COPY --from=triton-files /files /
 COPY gateways/__init__.py /app/gateways/
-COPY gateways/core/__init__.py gateways/core/health.py /app/gateways/core/
+COPY gateways/core/__init__.py gateways/core/health.py gateways/core/serving.py /app/gateways/core/
 COPY gateways/triton /app/gateways/triton
 RUN ln -s /app/gateways/triton/serve /app/gateways/triton/providers /usr/local/bin/ \
+    && ln -s /app/gateways/triton/swap.py /usr/local/bin/swap \
     && ln -s /app/gateways/triton/backends/onnxruntime /opt/pytriton/tritonserver/backends/
 ENV PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1
@@ -91,9 +92,10 @@ FROM nvcr.io/nvidia/tritonserver:${TRITON_TAG} AS triton-gpu
 ARG TRITON_TAG
 RUN install -d -o 65532 -g 65532 /engines
 COPY gateways/__init__.py /app/gateways/
-COPY gateways/core/__init__.py gateways/core/health.py /app/gateways/core/
-COPY gateways/triton/__init__.py gateways/triton/health.py gateways/triton/progress.py gateways/triton/providers gateways/triton/serve gateways/triton/serve-gpu /app/gateways/triton/
-RUN ln -s /app/gateways/triton/serve /app/gateways/triton/providers /usr/local/bin/
+COPY gateways/core/__init__.py gateways/core/health.py gateways/core/serving.py /app/gateways/core/
+COPY gateways/triton/*.py gateways/triton/providers gateways/triton/serve gateways/triton/serve-gpu /app/gateways/triton/
+RUN ln -s /app/gateways/triton/serve /app/gateways/triton/providers /usr/local/bin/ \
+    && ln -s /app/gateways/triton/swap.py /usr/local/bin/swap
 ENV PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1 \
     PYTHONPATH=/app \

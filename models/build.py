@@ -1,8 +1,9 @@
 """The model builder: `python -m models.build [MODEL]` makes /artifacts/<model>, or does nothing when it is current.
 
-Variables: ACCELERATOR (cpu or gpu; default cpu), MODEL (default efficientnet_lite0, for a gpu openclip_vit_b32),
-ARTIFACTS (default /artifacts). `--force` builds in any case, e.g. to ask again for weights that no hub could give.
-Exit 0: the artefacts are current. Exit 1: they are not, one line says why.
+Without MODEL it also says what is served (models/serving.py): the variables MODEL (default efficientnet_lite0, with a GPU
+openclip_vit_b32) and MODEL_REPOSITORY, unless a swap has chosen since. ACCELERATOR (cpu or gpu; default cpu) is what the
+artefacts are for, ARTIFACTS (default /artifacts) where. `--force` builds in any case, e.g. to ask again for weights that
+no hub could give. Exit 0: all is current. Exit 1: it is not, one line says why.
 """
 
 import argparse
@@ -14,8 +15,10 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace as with_
 from pathlib import Path
 
+from models import serving
 from models.currency import build_key, inputs, why_stale
 from models.errors import BuildError
 from models.repository import Accelerator
@@ -34,25 +37,44 @@ def accelerator() -> Accelerator:
     return "gpu" if os.environ.get("ACCELERATOR") == "gpu" else "cpu"
 
 
-def default_model() -> str:
-    """MODEL, or the default of this accelerator."""
-    return os.environ.get("MODEL") or DEFAULT_MODELS[accelerator()]
-
-
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m models.build", description="Make the artefacts of one model.")
-    parser.add_argument("model", nargs="?", default=default_model())
+    parser.add_argument("model", nargs="?")
     parser.add_argument("--force", action="store_true", help="build even when the artefacts are current")
     options = parser.parse_args(arguments)
     artifacts = Path(os.environ.get("ARTIFACTS", "/artifacts"))
+    declared = {name: os.environ.get(name, "") for name in ("MODEL", "MODEL_REPOSITORY")}
+    if declared["MODEL_REPOSITORY"] == os.devnull:  # Compose's default: what it mounts where there is none
+        declared["MODEL_REPOSITORY"] = ""
     try:
-        spec = Spec.load(options.model)
         with locked(artifacts):
-            make_current(spec, artifacts, force=options.force)
+            if options.model:
+                make_current(Spec.load(options.model), artifacts, force=options.force)
+            else:
+                serve(artifacts, declared, force=options.force)
     except BuildError as error:
-        print(f"models: error: {options.model}: {error}", file=sys.stderr)
+        subject = options.model or declared["MODEL_REPOSITORY"] or declared["MODEL"] or DEFAULT_MODELS[accelerator()]
+        print(f"models: error: {subject}: {error}", file=sys.stderr)
         return 1
     return 0
+
+
+def serve(artifacts: Path, declared: dict[str, str], *, force: bool = False) -> None:
+    """Say what is served: what a swap chose since the same was `declared`, else that. Raises BuildError."""
+    before = serving.current(artifacts)
+    if before and before.swapped and before.declared == declared and serving.whole(artifacts, before):
+        chosen = before
+        if (artifacts / chosen.model / "manifest.json").exists():
+            make_current(Spec.load(chosen.model), artifacts, force=force)
+        say(f"{chosen.model} was swapped in: it stays until MODEL or MODEL_REPOSITORY changes")
+    elif declared["MODEL_REPOSITORY"]:
+        chosen = serving.of_repository(artifacts, serving.REPOSITORY, declared["MODEL"])
+    else:
+        model = declared["MODEL"] or DEFAULT_MODELS[accelerator()]
+        make_current(Spec.load(model), artifacts, force=force)
+        chosen = serving.of_spec(artifacts, model)
+    with_(chosen, declared=declared).write(artifacts)
+    say(f"serving {chosen.model}")
 
 
 def make_current(spec: Spec, artifacts: Path, *, force: bool = False) -> None:

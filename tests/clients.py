@@ -24,9 +24,13 @@ from torchserve import inference_pb2_grpc as torchserve_grpc
 
 from gateways.core.answer import softmax
 from gateways.core.manifest import Manifest
+from gateways.core.serving import Serving, ServingError
 
 ARTIFACTS = Path("/artifacts")
-MODEL = os.environ.get("MODEL", "efficientnet_lite0")
+try:
+    MODEL = Serving.load(ARTIFACTS).model
+except ServingError:  # no stack: nobody asks
+    MODEL = ""
 HOST = os.environ.get("BIND_ADDRESS", "127.0.0.1").replace("0.0.0.0", "127.0.0.1")
 EDGE_PORT = int(os.environ.get("EDGE_PORT", "8080"))
 LOCUST_PORT = int(os.environ.get("LOCUST_PORT", "8089"))

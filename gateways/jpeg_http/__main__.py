@@ -1,27 +1,30 @@
-"""Run the server: `python3 -m gateways.jpeg_http`. MODEL names the model, artefacts are read from /artifacts."""
+"""Run the server: `python3 -m gateways.jpeg_http`. What it serves is read from /artifacts, and followed."""
 
 import logging
-import os
 import sys
 from pathlib import Path
 
 import uvicorn
 
-from gateways.backends.torch import DeviceError, TorchPredictor
-from gateways.core.manifest import Manifest, ManifestError
+from gateways.backends.torch import DeviceError
+from gateways.core.manifest import ManifestError
+from gateways.core.serving import Serving, ServingError
 from gateways.jpeg_http import PORT
 from gateways.jpeg_http.app import create_app
+from gateways.jpeg_http.served import Served
+
+ARTIFACTS = Path("/artifacts")
 
 
 def main() -> None:
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
     logging.getLogger("python_multipart").setLevel(logging.ERROR)  # it warns about what the client is told anyway
     try:
-        predictor = TorchPredictor(Manifest.load(Path("/artifacts"), os.environ.get("MODEL", "efficientnet_lite0")))
-    except (DeviceError, ManifestError) as error:
+        served = Served(ARTIFACTS, Serving.load(ARTIFACTS))
+    except (DeviceError, ManifestError, ServingError) as error:
         sys.exit(f"jpeg-http: {error}")
     uvicorn.run(
-        create_app(predictor),
+        create_app(served),
         host="0.0.0.0",
         port=PORT,
         loop="uvloop",

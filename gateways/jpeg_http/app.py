@@ -9,7 +9,7 @@ GET  /health                            a real inference, or a proof that one wa
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import Any
@@ -21,13 +21,14 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp
 
-from gateways.backends.torch import TorchPredictor
 from gateways.core.answer import Prediction
 from gateways.core.errors import ServeError, Status, as_serve_error
 from gateways.core.health import PHOTO
+from gateways.core.manifest import Manifest
 from gateways.core.timing import Stages
 from gateways.jpeg_http import body, schema
 from gateways.jpeg_http.admission import Admission
+from gateways.jpeg_http.served import Served
 from gateways.jpeg_http.timed import Timed, stages_of
 
 TIMEOUT_S = 30.0
@@ -38,14 +39,12 @@ ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": schema.ErrorAnswer, "description": text}
     for status, text in {
         400: "Not JSON, a missing field, not base64, not a JPEG, truncated, too many pixels, or not 1 to 32 images",
+        404: "The model that is served takes no photos, or gives embeddings only and has no classes",
         413: "The body is larger than 32 MiB, or one image than 20 MiB",
         415: "Another content type than listed here",
         429: "Too many images or bytes are waiting already",
         504: f"No answer within {TIMEOUT_S:g} s",
     }.items()
-}
-NO_CLASSES: dict[int | str, dict[str, Any]] = {
-    404: {"model": schema.ErrorAnswer, "description": "The model gives embeddings only"}
 }
 DESCRIPTION = """JPEGs in, embeddings or classes out, from one PyTorch model.
 
@@ -55,12 +54,12 @@ Every answer has a `Server-Timing` header: preprocess, queue, compute, encode, t
 log = logging.getLogger(__name__)
 
 
-def create_app(predictor: TorchPredictor) -> ASGIApp:
-    """The application over `predictor`, which it enters at start-up and leaves at shutdown."""
+def create_app(served: Served) -> ASGIApp:
+    """The application over what is `served`, which it enters at start-up and leaves at shutdown."""
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        async with predictor:
+        async with served:
             yield
 
     app = FastAPIOffline(
@@ -75,69 +74,73 @@ def create_app(predictor: TorchPredictor) -> ASGIApp:
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(ClientDisconnect, _gone)
     app.add_exception_handler(Exception, _bug)
-    _add_routes(app, predictor)
+    _add_routes(app, served)
     return Timed(Admission(app))
 
 
-def _add_routes(app: FastAPI, predictor: TorchPredictor) -> None:
-    manifest = predictor.manifest
-    about = {"model": manifest.model, "weights": manifest.weights}
+def _about(manifest: Manifest) -> dict[str, str]:
+    return {"model": manifest.model, "weights": manifest.weights}
 
-    async def predict(request: Request, jpegs: list[bytes]) -> list[Prediction]:
-        return await _unless_gone(request, predictor.predict(jpegs, stages=stages_of(request), timeout=TIMEOUT_S))
 
-    def embeddings(request: Request, answers: list[Prediction]) -> Response:
-        return _json(stages_of(request), {"embeddings": [answer.embedding for answer in answers], **about})
-
-    def classes(request: Request, answers: list[Prediction]) -> Response:
-        return _json(stages_of(request), {"classes": [answer.classes for answer in answers], **about})
-
-    def must_classify() -> None:
-        if manifest.kind != "classifier":
-            raise ServeError(Status.UNIMPLEMENTED, f"{manifest.model} has no classes, only embeddings: use /embed")
+def _add_routes(app: FastAPI, served: Served) -> None:
+    async def answer(
+        request: Request, read: Callable[[Request], Awaitable[list[bytes]]], key: str, *, classes: bool = False
+    ) -> Response:
+        """One model from the first byte to the last, whatever is swapped meanwhile."""
+        async with served.use() as predictor:
+            manifest = predictor.manifest
+            if classes and manifest.kind != "classifier":
+                raise ServeError(Status.UNIMPLEMENTED, f"{manifest.model} has no classes, only embeddings: use /embed")
+            work = predictor.predict(await read(request), stages=stages_of(request), timeout=TIMEOUT_S)
+            answers: list[Prediction] = await _unless_gone(request, work)
+        found = [one.classes if classes else one.embedding for one in answers]
+        return _json(stages_of(request), {key: found, **_about(manifest)})
 
     @app.post("/embed/base64", response_model=schema.Embeddings, responses=ERRORS, openapi_extra=schema.BASE64_BODY)
     async def embed_base64(request: Request) -> Response:
         """Embeddings of base64 JPEGs."""
-        return embeddings(request, await predict(request, await body.base64_jpegs(request)))
+        return await answer(request, body.base64_jpegs, "embeddings")
 
     @app.post(
         "/classify/base64",
         response_model=schema.Classes,
-        responses={**ERRORS, **NO_CLASSES},
+        responses=ERRORS,
         openapi_extra=schema.BASE64_BODY,
     )
     async def classify_base64(request: Request) -> Response:
         """The five most likely classes of base64 JPEGs."""
-        must_classify()
-        return classes(request, await predict(request, await body.base64_jpegs(request)))
+        return await answer(request, body.base64_jpegs, "classes", classes=True)
 
     @app.post("/embed", response_model=schema.Embeddings, responses=ERRORS, openapi_extra=schema.JPEG_BODY)
     async def embed(request: Request) -> Response:
         """Embeddings of one JPEG body, or of a form's JPEG files."""
-        return embeddings(request, await predict(request, await body.jpegs(request)))
+        return await answer(request, body.jpegs, "embeddings")
 
     @app.post(
         "/classify",
         response_model=schema.Classes,
-        responses={**ERRORS, **NO_CLASSES},
+        responses=ERRORS,
         openapi_extra=schema.JPEG_BODY,
     )
     async def classify(request: Request) -> Response:
         """The five most likely classes of one JPEG body, or of a form's JPEG files."""
-        must_classify()
-        return classes(request, await predict(request, await body.jpegs(request)))
+        return await answer(request, body.jpegs, "classes", classes=True)
 
     @app.get("/health", include_in_schema=False)
     async def health(request: Request) -> Response:
-        """200 if the model answered in the last seconds or answers now, through the same queue as everyone."""
-        age = time.monotonic() - predictor.last_answer
-        if age > HEALTH_FRESH_S:
-            try:
-                await predictor.predict([PHOTO], stages=stages_of(request), timeout=HEALTH_TIMEOUT_S)
-            except ServeError as error:
-                raise ServeError(Status.UNAVAILABLE, f"the model does not answer: {error.message}") from error
-        return _json(stages_of(request), {"status": "ok", **about})
+        """200 if the model answered in the last seconds or answers now, through the same queue as everyone.
+
+        While the served model takes no photos, 200 says that this server can tell so.
+        """
+        if served.predictor is None:
+            return _json(stages_of(request), {"status": "ok", "model": served.serving.model})
+        async with served.use() as predictor:
+            if time.monotonic() - predictor.last_answer > HEALTH_FRESH_S:
+                try:
+                    await predictor.predict([PHOTO], stages=stages_of(request), timeout=HEALTH_TIMEOUT_S)
+                except ServeError as error:
+                    raise ServeError(Status.UNAVAILABLE, f"the model does not answer: {error.message}") from error
+            return _json(stages_of(request), {"status": "ok", **_about(predictor.manifest)})
 
 
 async def _unless_gone[T](request: Request, work: Coroutine[Any, Any, T]) -> T:

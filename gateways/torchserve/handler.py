@@ -3,12 +3,15 @@
 TorchServe collects single requests into a batch. A bad image fails its own request only: the others are answered. Over
 gRPC, TorchServe cannot say a status per request: it answers OK with the error JSON in `prediction`.
 
+To unregister a model under load would leave its waiting requests without an answer for good. So a model that is no
+longer served is retired (swap.py): its worker stays, without the model, and answers 404.
+
 TorchServe demands that a handler's module defines exactly one class.
 """
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 from pathlib import Path
@@ -19,7 +22,7 @@ import numpy.typing as npt
 import orjson
 import pybase64
 
-from gateways.backends.torch import Model, pick_device
+from gateways.backends.torch import Model, give_back_memory, pick_device
 from gateways.core.answer import Prediction
 from gateways.core.errors import ServeError, Status, as_serve_error
 from gateways.core.manifest import Manifest
@@ -27,6 +30,9 @@ from gateways.core.timing import Stages
 
 ANSWERED = Path("/tmp/answered")
 """Touched whenever the model has answered: the proof of life that the healthcheck reads."""
+
+RETIRED = Path("/tmp/retired")
+"""One file per retired model, touched whenever its worker refuses a request."""
 
 JSON = "application/json"
 TAKEN = ("", "image/jpeg", "application/octet-stream", "multipart/form-data", JSON)
@@ -76,16 +82,23 @@ class JpegHandler:
         logging.getLogger().setLevel(logging.WARNING)
         self._manifest = Manifest.load(Path("/artifacts"), context.model_name)
         archive = Path(context.system_properties["model_dir"])
-        path = archive / context.manifest["model"]["serializedFile"]
-        self._model = Model(path, self._manifest, pick_device(), context.system_properties["batch_size"])
+        self._path = archive / context.manifest["model"]["serializedFile"]
+        self._batch_size = context.system_properties["batch_size"]
+        self._model: Model | None = None
+        self._load()
         self._decoders = ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="decode")
 
     def handle(self, data: list[Mapping[str, Any]], context: Any) -> list[bytes]:
         """One JSON answer per request, in order; status and Server-Timing are set on the context."""
         stages = [Stages() for _ in data]
         types = [_header(context.get_all_request_header(i), "content-type") for i in range(len(data))]
-        decoded = list(self._decoders.map(self._decode, data, types, stages))
-        answers = self._predict(decoded, stages)
+        answers: Sequence[Prediction | ServeError]
+        if (retired := RETIRED / self._manifest.model).exists():
+            retired.touch()
+            answers = [self._refuse()] * len(data)
+        else:
+            model = self._load()
+            answers = self._predict(model, list(self._decoders.map(self._decode, data, types, stages)), stages)
         bodies = []
         for i, answer in enumerate(answers):
             with stages[i].stage("encode"):
@@ -95,6 +108,19 @@ class JpegHandler:
             context.set_response_content_type(i, JSON)
             context.set_response_header(i, "server-timing", stages[i].header())
         return bodies
+
+    def _load(self) -> Model:
+        """The model; loaded first where there is none, or none since it was retired."""
+        if not self._model:
+            self._model = Model(self._path, self._manifest, pick_device(), self._batch_size)
+        return self._model
+
+    def _refuse(self) -> ServeError:
+        if self._model:
+            self._model = None
+            give_back_memory()
+        text = f"model not available: {self._manifest.model} is not served any more, another model was swapped in"
+        return ServeError(Status.NOT_FOUND, text)
 
     def _decode(
         self, fields: Mapping[str, Any], content_type: str, stages: Stages
@@ -109,7 +135,7 @@ class JpegHandler:
             return as_serve_error(error)
 
     def _predict(
-        self, decoded: list[npt.NDArray[np.float32] | ServeError], stages: list[Stages]
+        self, model: Model, decoded: list[npt.NDArray[np.float32] | ServeError], stages: list[Stages]
     ) -> list[Prediction | ServeError]:
         """One batch of all good tensors; errors stay at their places."""
         good = [i for i, item in enumerate(decoded) if not isinstance(item, ServeError)]
@@ -117,7 +143,7 @@ class JpegHandler:
         if good:
             compute = Stages()
             with compute.stage("compute"):
-                predictions = self._model([answers[i] for i in good])
+                predictions = model([answers[i] for i in good])
             for i, prediction in zip(good, predictions, strict=True):
                 answers[i] = prediction
                 stages[i].merge(compute)

@@ -1,21 +1,25 @@
 """Docker's healthcheck: `python3 -m gateways.torchserve.health`.
 
 TorchServe's own ping stays green over a dead worker. The handler touches a file whenever the model has answered: while
-that moves, the worker lives and no probe is sent.
+that moves, the worker lives and no probe is sent. While the served model takes no photos there is no worker: then
+TorchServe's ping must do.
 """
 
-import os
 import sys
 from pathlib import Path
 
 from gateways.core.health import PHOTO, request, watch
+from gateways.core.serving import Serving
 
 TIMEOUT_S = 8.0
 ANSWERED = Path("/tmp/answered")  # written by handler.py, which this short-lived script cannot afford to import
 
 
 def main() -> int:
-    path = f"/predictions/{os.environ.get('MODEL', 'efficientnet_lite0')}"
+    serving = Serving.load(Path("/artifacts"))
+    if not serving.images:
+        return watch(lambda: request("GET", 8080, "/ping", timeout=TIMEOUT_S), "torchserve")
+    path = f"/predictions/{serving.model}"
     return watch(
         lambda: request("POST", 8080, path, PHOTO, {"content-type": "image/jpeg"}, timeout=TIMEOUT_S),
         "torchserve",

@@ -1,10 +1,11 @@
-"""Docker's health check of Triton: every model that says READY must answer.
+"""Docker's health check of Triton: every model that is served must answer.
 
 A dead or hung model process hides behind green readiness endpoints for good. So each model is asked one real inference,
 unless its success counter moved since the last check. At the third failure in a row its processes are ended and the
 model is unloaded and loaded again; where that does not help, or the server does not answer, the container restarts.
 
 A model that could not be loaded makes the container unhealthy, but loading it again would fail again: nothing is done.
+A model that is not in /artifacts/serving.json comes or goes with a swap: left alone. Without that file, all count.
 """
 
 import http.client
@@ -18,12 +19,15 @@ from pathlib import Path
 from typing import Any
 
 from gateways.core.health import end_server, watch
+from gateways.core.serving import Serving, ServingError
 
 PORT = 8000
+MESSAGE = 1000
 PROBE_S = 5.0
 LOAD_S = 60.0
 # How our backend opens the text of its errors (backends/onnxruntime/model.py).
 ANSWERED = "onnxruntime: "
+ARTIFACTS = Path("/artifacts")
 
 Json = Any
 
@@ -31,14 +35,26 @@ Json = Any
 def main() -> int:
     """One check; the exit code for Docker, and on stdout why."""
     index: list[Json] = []
-    if watch(lambda: index.extend(_ok("POST", "/v2/repository/index")), "triton"):
+    if watch(lambda: index.extend(ok("POST", "/v2/repository/index")), "triton"):
         return 1
-    codes = [
-        _check(entry) for entry in index if entry.get("state")
-    ]  # without: appeared after the start, never asked for
+    # An entry without a state appeared after the start and was never asked for.
+    known = [entry for entry in index if entry.get("state")]
+    served = _served() or {entry["name"] for entry in known}
+    codes = [_check(entry) for entry in known if entry["name"] in served]
+    for missing in sorted(served - {entry["name"] for entry in known}):
+        print(f"{missing}: not loaded: is it in the model repository?")
+        codes.append(1)
     if not codes:
         print("no model: is the model repository empty?")
     return max(codes, default=1)
+
+
+def _served() -> set[str]:
+    """What must answer as of now: a swap may change that while a check runs. Empty: nothing says so."""
+    try:
+        return set(Serving.load(ARTIFACTS).models)
+    except ServingError:
+        return set()
 
 
 def _check(entry: Json) -> int:
@@ -47,21 +63,21 @@ def _check(entry: Json) -> int:
     if state == "READY":
         path = f"/v2/models/{model}/versions/{version}"
         return watch(
-            partial(_probe, path),
+            partial(probe, path),
             f"{model}.{version}",
             progress=partial(_successes, path),
             heal=partial(_heal, model, path),
         )
     print(f"{model}.{version}: {state} {reason.partition(chr(10))[0]}")  # without the traceback that follows
-    if reason == "unloaded":  # nobody else unloads: a check was cut off between unload and load
-        _load(model)
+    if reason == "unloaded" and model in (_served() or {model}):  # a check was cut off between unload and load
+        load(model)
     return 1
 
 
-def _probe(path: str) -> None:
+def probe(path: str) -> None:
     """One inference on zeros of the smallest shape. Any word from the model is life, even that it refuses zeros."""
     before = _successes(path)
-    inputs = [_zeros(tensor) for tensor in _ok("GET", path)["inputs"]]
+    inputs = [_zeros(tensor) for tensor in ok("GET", path)["inputs"]]
     try:
         status, body = _call("POST", f"{path}/infer", {"inputs": inputs})
     except TimeoutError:
@@ -81,7 +97,7 @@ def _zeros(tensor: Json) -> Json:
 
 
 def _successes(path: str) -> float:
-    return float(_ok("GET", f"{path}/stats")["model_stats"][0]["inference_stats"]["success"]["count"])
+    return float(ok("GET", f"{path}/stats")["model_stats"][0]["inference_stats"]["success"]["count"])
 
 
 def _heal(model: str, path: str) -> None:
@@ -93,16 +109,16 @@ def _heal(model: str, path: str) -> None:
     try:
         for pid in _processes(model):
             os.kill(pid, signal.SIGKILL)  # a hung one would keep its requests waiting for good
-        _ok("POST", f"/v2/repository/models/{model}/unload", {})
-        _load(model)
-        _probe(path)
+        ok("POST", f"/v2/repository/models/{model}/unload", {})
+        load(model)
+        probe(path)
     except Exception as error:
         print(f"{model}: still fails ({error}): ending the server so that the container restarts", flush=True)
         end_server()
 
 
-def _load(model: str) -> None:
-    _ok("POST", f"/v2/repository/models/{model}/load", {}, timeout=LOAD_S)
+def load(model: str, timeout: float = LOAD_S) -> None:
+    ok("POST", f"/v2/repository/models/{model}/load", {}, timeout=timeout)
 
 
 def _processes(model: str) -> list[int]:
@@ -118,11 +134,11 @@ def _processes(model: str) -> list[int]:
     return found
 
 
-def _ok(method: str, path: str, body: Json = None, *, timeout: float = PROBE_S) -> Json:
+def ok(method: str, path: str, body: Json = None, *, timeout: float = PROBE_S) -> Json:
     """The JSON of a 200 (None where it is empty). Raises RuntimeError on any other status."""
     status, text = _call(method, path, body, timeout=timeout)
     if status != http.client.OK:
-        raise RuntimeError(f"{method} {path} answered {status}: {text[:200]}")
+        raise RuntimeError(f"{method} {path} answered {status}: {text[:MESSAGE]}")
     return json.loads(text) if text else None
 
 

@@ -10,6 +10,8 @@ from typing import Protocol
 from gateways.core.answer import Prediction
 from gateways.core.errors import ServeError, Status
 from gateways.core.health import PHOTO
+from gateways.core.manifest import Manifest
+from gateways.core.serving import Serving
 from gateways.core.timing import Stages
 
 log = logging.getLogger(__name__)
@@ -21,6 +23,7 @@ PROBE_EVERY_S = 10.0
 RETRY_EVERY_S = 1.0
 # Long, because a probe may wait behind a client's batch of 32: busy is not dead.
 PROBE_TIMEOUT_S = 20.0
+DRAIN_S = 60.0
 
 
 class Predictor(Protocol):
@@ -68,12 +71,36 @@ class Backend:
         return predictions
 
 
-def choose(backends: Mapping[str, Backend], name: str | None) -> Backend:
-    """The backend that metadata `x-backend` names. Raises ServeError for an unknown one."""
+@dataclass(eq=False)
+class Served:
+    """What is served, and the backends that answer it: none while the model takes no photos."""
+
+    serving: Serving
+    manifest: Manifest | None = None
+    backends: Mapping[str, Backend] = field(default_factory=dict)
+    at_work: int = 0
+    """Calls that began with this model: they end with it."""
+
+    async def drained(self) -> None:
+        """Wait until its last call has ended, DRAIN_S at most."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(DRAIN_S):
+                while self.at_work:
+                    await asyncio.sleep(0.05)
+
+    async def close(self) -> None:
+        for backend in self.backends.values():
+            await backend.predictor.close()
+
+
+def choose(served: Served, name: str | None) -> Backend:
+    """The backend that metadata `x-backend` names. Raises ServeError for an unknown one, and where there is none."""
+    if not served.backends:
+        raise ServeError(Status.NOT_FOUND, served.serving.no_photos)
     try:
-        return backends[name or DEFAULT]
+        return served.backends[name or DEFAULT]
     except KeyError:
-        choices = " or ".join(sorted(backends))
+        choices = " or ".join(sorted(served.backends))
         raise ServeError(
             Status.INVALID, f"x-backend is {name!r}: send {choices}, or leave it out for {DEFAULT}"
         ) from None
@@ -111,10 +138,15 @@ async def watch(backend: Backend, report: Callable[[str, bool], Awaitable[None]]
             await asyncio.sleep(RETRY_EVERY_S)
 
 
+async def answered_once(backend: Backend) -> None:
+    """One real prediction. Raises ServeError where there is none."""
+    await backend.predict([PHOTO], stages=Stages(), timeout=PROBE_TIMEOUT_S, top_k=1)
+
+
 async def _probe(backend: Backend) -> str | None:
-    """One real prediction: None when it was answered, else why it was not."""
+    """None when a prediction was answered, else why it was not."""
     try:
-        await backend.predict([PHOTO], stages=Stages(), timeout=PROBE_TIMEOUT_S, top_k=1)
+        await answered_once(backend)
     except ServeError as error:
         return error.message
     except Exception as error:

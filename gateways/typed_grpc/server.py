@@ -6,6 +6,8 @@ import os
 from collections.abc import AsyncIterator, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
@@ -13,8 +15,10 @@ from grpc_reflection.v1alpha import reflection
 
 from gateways.backends.torchserve import TorchServe
 from gateways.backends.triton import Triton
+from gateways.core.errors import ServeError
 from gateways.core.manifest import Manifest
-from gateways.typed_grpc.backends import DEFAULT, Backend, Predictor, watch
+from gateways.core.serving import Serving, follow, followed
+from gateways.typed_grpc.backends import DEFAULT, Backend, Predictor, Served, answered_once, watch
 from gateways.typed_grpc.service import SERVICE, UnknownMethods, VisionService
 
 log = logging.getLogger(__name__)
@@ -51,37 +55,76 @@ class Health:
 
 
 @asynccontextmanager
-async def running(manifest: Manifest, torchserve_url: str, triton_address: str, listen: str) -> AsyncIterator[int]:
-    """The gateway, listening on `listen` (host:port; port 0 takes a free one). Yields the port.
+async def running(artifacts: Path, torchserve_url: str, triton_address: str, listen: str) -> AsyncIterator[int]:
+    """The gateway for what `artifacts` says is served, on `listen` (host:port; port 0: a free one). Yields the port.
 
     On leaving, health turns NOT_SERVING at once and calls at work get STOP_GRACE_S to finish.
     """
     threads = ThreadPoolExecutor(THREADS, thread_name_prefix="jpeg")
-    torchserve = TorchServe(torchserve_url, manifest.model)
-    triton = Triton(triton_address, manifest, threads=threads)
-    predictors: Iterable[Predictor] = (torchserve, triton)
-    backends = {predictor.name: Backend(predictor) for predictor in predictors}
     health_ = Health()
-    for name in backends:
+    for name in (TorchServe.name, Triton.name):
         await health_.report(name, False)
 
+    def served_of(serving: Serving) -> Served:
+        if not serving.images:
+            return Served(serving)
+        manifest = Manifest.load(artifacts, serving.model)
+        predictors: Iterable[Predictor] = (
+            TorchServe(torchserve_url, manifest.model),
+            Triton(triton_address, manifest, threads=threads),
+        )
+        return Served(serving, manifest, {predictor.name: Backend(predictor) for predictor in predictors})
+
+    vision = VisionService(served_of(Serving.load(artifacts)), threads)
+
     server = grpc.aio.server(options=OPTIONS)
-    server.add_generic_rpc_handlers((VisionService(backends, manifest, threads).handlers(),))
+    server.add_generic_rpc_handlers((vision.handlers(),))
     health_pb2_grpc.add_HealthServicer_to_server(health_.servicer, server)
     reflection.enable_server_reflection((SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
     server.add_generic_rpc_handlers((UnknownMethods(),))
     port = server.add_insecure_port(listen)
     await server.start()
-    log.info("serving %s (%s weights) on port %d", manifest.model, manifest.weights, port)
-    watchers = [asyncio.create_task(watch(backend, health_.report)) for backend in backends.values()]
+    log.info("serving %s on port %d", vision.served.serving.model, port)
+
+    async def watched(served: Served) -> list[asyncio.Task[None]]:
+        """Watch its backends; without any, healthy means that this gateway can say so."""
+        if not served.backends:
+            for name in (TorchServe.name, Triton.name):
+                await health_.report(name, True)
+        return [asyncio.create_task(watch(backend, health_.report)) for backend in served.backends.values()]
+
+    watchers = await watched(vision.served)
+
+    async def switch(serving: Serving) -> None:
+        """Between two calls, when the new model has answered here; the old one's calls at work end first."""
+        nonlocal watchers
+        new, old = served_of(serving), vision.served
+        try:
+            for backend in new.backends.values():
+                await answered_once(backend)
+        except ServeError:
+            await new.close()
+            raise
+        stop(watchers)
+        vision.served = new
+        watchers = await watched(new)
+        await old.drained()
+        await old.close()
+        followed(serving)
+
+    followed(vision.served.serving)
+    follower = asyncio.create_task(follow(artifacts, vision.served.serving, switch))
     try:
         yield port
     finally:
         log.info("stopping")
-        for watcher in watchers:
-            watcher.cancel()
+        stop([follower, *watchers])
         await health_.servicer.enter_graceful_shutdown()
         await server.stop(STOP_GRACE_S)
-        for predictor in predictors:
-            await predictor.close()
+        await vision.served.close()
         threads.shutdown(wait=False, cancel_futures=True)
+
+
+def stop(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    for task in tasks:
+        task.cancel()

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from concurrent.futures import Executor
 from typing import NoReturn
 
@@ -11,10 +11,9 @@ from fiveway.vision.v1 import vision_pb2 as pb
 from google.protobuf.message import DecodeError
 
 from gateways.core.errors import ServeError, Status, as_serve_error
-from gateways.core.manifest import Manifest
 from gateways.core.timing import Stages
 from gateways.typed_grpc import convert, images
-from gateways.typed_grpc.backends import Backend, choose
+from gateways.typed_grpc.backends import Served, choose
 
 log = logging.getLogger(__name__)
 
@@ -31,9 +30,9 @@ Context = grpc.aio.ServicerContext[bytes, object]
 class VisionService:
     """The contract's service. Requests arrive as bytes, so that one that is no message gets our status, not UNKNOWN."""
 
-    def __init__(self, backends: Mapping[str, Backend], manifest: Manifest, threads: Executor) -> None:
-        self._backends = backends
-        self._manifest = manifest
+    def __init__(self, served: Served, threads: Executor) -> None:
+        self.served = served
+        """What new calls, and the next messages of a stream, are answered by."""
         self._threads = threads
         self._at_work = 0
 
@@ -55,8 +54,8 @@ class VisionService:
         """Unary: one batch, which fails as a whole."""
         stages = Stages()
         try:
-            backend = choose(self._backends, _metadata(context, "x-backend"))
-            answer = await self._answer(_parse(pb.PredictRequest, body), backend, stages, context.time_remaining())
+            message, name = _parse(pb.PredictRequest, body), _metadata(context, "x-backend")
+            answer = await self._answer(message, name, stages, context.time_remaining())
         except Exception as error:
             await _abort(context, error, stages)
         context.set_trailing_metadata((("server-timing", stages.header()),))
@@ -64,9 +63,9 @@ class VisionService:
 
     async def predict_stream(self, bodies: AsyncIterator[bytes], context: Context) -> None:
         """Bidirectional: answers in order, at most PIPELINE at work; a failed message is answered with its error."""
-        stages = Stages()
+        stages, name = Stages(), _metadata(context, "x-backend")
         try:
-            backend = choose(self._backends, _metadata(context, "x-backend"))
+            choose(self.served, name)
         except ServeError as error:
             await _abort(context, error, stages)
         slots = asyncio.Semaphore(PIPELINE)
@@ -75,7 +74,7 @@ class VisionService:
         async def read(group: asyncio.TaskGroup) -> None:
             await slots.acquire()
             async for body in bodies:
-                answers.put_nowait(group.create_task(self._answer_in_stream(body, backend)))
+                answers.put_nowait(group.create_task(self._answer_in_stream(body, name)))
                 await slots.acquire()
             answers.put_nowait(None)
 
@@ -87,7 +86,7 @@ class VisionService:
                 slots.release()
         context.set_trailing_metadata((("server-timing", stages.header()),))
 
-    async def _answer_in_stream(self, body: bytes, backend: Backend) -> pb.PredictStreamResponse:
+    async def _answer_in_stream(self, body: bytes, backend: str | None) -> pb.PredictStreamResponse:
         """One message's answer or error. No timeout: gRPC cancels the whole stream at its deadline."""
         stages = Stages()
         try:
@@ -98,9 +97,11 @@ class VisionService:
         return pb.PredictStreamResponse(response=answer, server_timing=stages.header())
 
     async def _answer(
-        self, message: pb.PredictRequest, backend: Backend, stages: Stages, timeout: float | None
+        self, message: pb.PredictRequest, name: str | None, stages: Stages, timeout: float | None
     ) -> pb.PredictResponse:
         """Check, predict, convert. `timeout` is what is left of the client's deadline, in seconds."""
+        served = self.served
+        backend = choose(served, name)
         predictor = backend.predictor
         asked = convert.request(message, backend=predictor.name, max_top_k=predictor.max_top_k)
         if self._at_work >= MAX_AT_WORK:
@@ -108,12 +109,15 @@ class VisionService:
                 Status.OVERLOADED, f"{MAX_AT_WORK} batches are at work already: try again, with a growing pause"
             )
         self._at_work += 1
+        served.at_work += 1
         try:
             await asyncio.get_running_loop().run_in_executor(self._threads, images.check, asked.images)
             predictions = await backend.predict(asked.images, stages=stages, timeout=timeout, top_k=asked.top_k)
-            return convert.response(predictions, asked, self._manifest)
+            assert served.manifest  # it has backends
+            return convert.response(predictions, asked, served.manifest)
         finally:
             self._at_work -= 1
+            served.at_work -= 1
 
 
 class UnknownMethods(grpc.GenericRpcHandler):

@@ -6,7 +6,7 @@ import io
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from tritonclient.grpc import service_pb2_grpc as kserve_grpc
 
 from gateways.core.manifest import Manifest, Parity
 from gateways.core.preprocess import Preprocess
+from gateways.core.serving import Serving
 
 MODEL = "tiny"
 LABELS = tuple(f"class {i}" for i in range(10))
@@ -44,6 +45,17 @@ def manifest(kind: str = "classifier") -> Manifest:
     )
 
 
+def artifacts(folder: Path, *models: str) -> Path:
+    """The artefacts of such models in `folder`, of which the first is served."""
+    for model in models:
+        (folder / model).mkdir()
+        (folder / model / "labels.txt").write_text("\n".join(LABELS))
+        data = {**asdict(replace(manifest(), model=model)), "schema": 1, "directory": ""}
+        (folder / model / "manifest.json").write_text(json.dumps(data))
+    Serving(models[0], f"{models[0]}_trt", images=True, models=models[:1]).write(folder)
+    return folder
+
+
 def jpeg(shade: int = 128, size: tuple[int, int] = (48, 40)) -> bytes:
     """A plain grey photo; the fakes answer its shade."""
     out = io.BytesIO()
@@ -55,6 +67,7 @@ def jpeg(shade: int = 128, size: tuple[int, int] = (48, 40)) -> bytes:
 class Behaviour:
     """What the fake does, and what it saw. `gate` holds answers back while it is cleared."""
 
+    models: tuple[str, ...] = (MODEL,)
     status: int = 200
     code: grpc.StatusCode | None = None
     message: str = ""
@@ -101,7 +114,7 @@ async def torchserve(behaviour: Behaviour) -> AsyncIterator[str]:
         body = await request.read()
         behaviour.digests.append(hashlib.sha256(body).hexdigest())
         await behaviour.work()
-        if request.match_info["model"] != MODEL:
+        if request.match_info["model"] not in behaviour.models:
             return web.json_response({"code": 404, "type": "ModelNotFoundException", "message": "no"}, status=404)
         if behaviour.status != 200:
             answer = {"code": behaviour.status, "type": "Some", "message": behaviour.message}
@@ -135,7 +148,7 @@ class _Triton(kserve_grpc.GRPCInferenceServiceServicer):
         await self.behaviour.work()
         if self.behaviour.code:
             await context.abort(self.behaviour.code, self.behaviour.message)
-        if request.model_name != MODEL:
+        if request.model_name not in self.behaviour.models:
             await context.abort(grpc.StatusCode.NOT_FOUND, "no")
         (tensor,) = request.inputs
         assert (tensor.name, tensor.datatype) == ("image", "FP32")
@@ -156,7 +169,7 @@ class _Triton(kserve_grpc.GRPCInferenceServiceServicer):
         )
 
     async def ModelStatistics(self, request: Any, context: Any) -> Any:
-        assert request.name == MODEL
+        assert request.name in self.behaviour.models
         answered = kserve.StatisticDuration(count=self.behaviour.calls + self.behaviour.others)
         found = kserve.ModelStatistics(name=MODEL, inference_stats=kserve.InferStatistics(success=answered))
         return kserve.ModelStatisticsResponse(model_stats=[found])

@@ -8,7 +8,8 @@ import re
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +24,8 @@ from gateways.core.errors import INTERNAL_MESSAGE
 from gateways.jpeg_http import admission, schema
 from gateways.jpeg_http import app as application
 from gateways.jpeg_http.app import create_app
-from tests.unit.tiny_model import MODEL, build, huge_header, jpeg, png
+from gateways.jpeg_http.served import Served
+from tests.unit.tiny_model import MODEL, build, huge_header, jpeg, png, serving
 
 JSON, JPEG, FORM = "application/json", "image/jpeg", "multipart/form-data; boundary=B"
 GOOD = jpeg()
@@ -54,7 +56,12 @@ class Client:
     """A server on a port of its own."""
 
     port: int
-    predictor: TorchPredictor
+    served: Served
+
+    @property
+    def predictor(self) -> TorchPredictor:
+        assert self.served.predictor
+        return self.served.predictor
 
     def __call__(
         self, method: str, path: str, body: Any = None, kind: str | None = None, *, chunked: bool = False
@@ -70,10 +77,10 @@ class Client:
 
 
 @contextmanager
-def running(predictor: TorchPredictor) -> Iterator[Client]:
+def running(served: Served) -> Iterator[Client]:
     """The application under uvicorn, in a thread."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        config = uvicorn.Config(create_app(predictor), log_config=None, access_log=False, http="httptools")
+        config = uvicorn.Config(create_app(served), log_config=None, access_log=False, http="httptools")
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
@@ -83,22 +90,27 @@ def running(predictor: TorchPredictor) -> Iterator[Client]:
                 assert thread.is_alive()
                 assert time.monotonic() < deadline
                 time.sleep(0.01)
-            yield Client(listener.getsockname()[1], predictor)
+            yield Client(listener.getsockname()[1], served)
         finally:
             server.should_exit = True
             thread.join(20)
 
 
+def built(artifacts: Path, kind: str = "classifier") -> Served:
+    build(artifacts, kind)
+    return Served(artifacts, serving())
+
+
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    with running(TorchPredictor(build(tmp_path_factory.mktemp("classifier")))) as client:
+    with running(built(tmp_path_factory.mktemp("classifier"))) as client:
         yield client
 
 
 @pytest.fixture(scope="module")
 def embedder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     """A server whose model has no classes."""
-    with running(TorchPredictor(build(tmp_path_factory.mktemp("embedding"), "embedding"))) as client:
+    with running(built(tmp_path_factory.mktemp("embedding"), "embedding")) as client:
         yield client
 
 
@@ -334,3 +346,72 @@ def test_the_container_check_follows_health(
     monkeypatch.setattr(health, "watch", lambda probe, name: print(name, probe()) or 0)
     assert health.main() == 0
     assert '"status":"ok"' in capsys.readouterr().out
+
+
+# ---------------------------------------------------------------- following what is served
+
+
+def test_it_follows_what_is_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request at work ends on the old model, the next is answered by the new one, and `model` is true in both."""
+    monkeypatch.setattr("gateways.core.serving.POLL_S", 0.02)
+    monkeypatch.setattr("gateways.core.serving.FOLLOWED", tmp_path / "followed")
+    build(tmp_path)
+    build(tmp_path, "embedding", "other")
+    with running(Served(tmp_path, serving())) as client:
+        hold, at_work = threading.Event(), threading.Event()
+        old = client.predictor._model
+
+        def held(tensors: Any) -> Any:
+            at_work.set()
+            assert hold.wait(30)
+            return old(tensors)
+
+        monkeypatch.setattr(client.predictor, "_model", held)
+        with ThreadPoolExecutor(1) as pool:
+            early = pool.submit(client, "POST", "/classify", GOOD, JPEG)
+            assert at_work.wait(10)
+            serving("other").write(tmp_path)
+            wait_for(lambda: client("GET", "/health").json["model"] == "other")
+            assert client("POST", "/embed", GOOD, JPEG).json["model"] == "other"
+            assert (tmp_path / "followed").read_text() == MODEL  # the old one is still at work
+            hold.set()
+            assert early.result().json["model"] == MODEL
+        wait_for(lambda: (tmp_path / "followed").read_text() == "other")
+
+
+def test_a_model_that_takes_no_photos_is_named_with_the_way_to_ask_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """404 on every path, healthy all the same, and photos are answered again after the next swap."""
+    monkeypatch.setattr("gateways.core.serving.POLL_S", 0.02)
+    build(tmp_path)
+    with running(Served(tmp_path, serving("tensors", images=False))) as client:
+        for path in ("/embed", "/classify"):
+            status, code, message = client("POST", path, GOOD, JPEG).error
+            assert (status, code) == (404, "NOT_FOUND")
+            assert message.startswith("model not available")
+            assert "/v2/models/tensors/infer" in message
+        assert client("GET", "/health").json == {"status": "ok", "model": "tensors"}
+        serving().write(tmp_path)
+        wait_for(lambda: client("POST", "/embed", GOOD, JPEG).status == 200)
+
+
+def test_artefacts_that_cannot_be_loaded_leave_the_old_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It goes on answering, and follows when what is served changes again."""
+    monkeypatch.setattr("gateways.core.serving.POLL_S", 0.02)
+    monkeypatch.setattr("gateways.core.serving.RETRY_S", 0.02)
+    build(tmp_path)
+    build(tmp_path, "embedding", "other")
+    with running(Served(tmp_path, serving())) as client:
+        serving("absent").write(tmp_path)
+        time.sleep(0.2)
+        assert client("POST", "/embed", GOOD, JPEG).json["model"] == MODEL
+        serving("other").write(tmp_path)
+        wait_for(lambda: client("POST", "/embed", GOOD, JPEG).json["model"] == "other")
+
+
+def wait_for(ask: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10
+    while not ask():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)

@@ -96,7 +96,8 @@ def test_the_check_of_current_artefacts_imports_no_pytorch_and_changes_nothing(t
     (folder / "model.pt").write_bytes(b"model")
     write_manifest(folder, build_key(inputs("densenet161")), ["model.pt"])
     before = (folder / "manifest.json").stat().st_ctime_ns
-    code = "import sys; from models.build import main; status = main([]); sys.exit(status or 'torch' in sys.modules)"
+    code = "import sys; from models.build import main\n"
+    code += "status = main(['densenet161']); sys.exit(status or 'torch' in sys.modules)"
     done = run_builder(tmp_path, "densenet161", ["-c", code])
     assert (done.returncode, done.stderr) == (0, "")
     assert "densenet161 is current" in done.stdout

@@ -4,6 +4,7 @@ import base64
 import inspect
 import json
 import logging
+import os
 import re
 import struct
 from collections.abc import Iterator
@@ -190,3 +191,19 @@ def test_the_health_check_reads_the_file_that_the_handler_touches() -> None:
     from gateways.torchserve import health
 
     assert f'ANSWERED = Path("{health.ANSWERED}")' in inspect.getsource(handler)
+
+
+def test_a_retired_model_answers_404_and_comes_back(
+    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It gives its memory back, says so in the marker's time, and is loaded again when the marker goes."""
+    monkeypatch.setattr(handler, "RETIRED", tmp_path)
+    marker = tmp_path / MODEL
+    marker.touch()
+    os.utime(marker, (0, 0))
+    for reply in predict(service, (GOOD, None), (GOOD, None)):
+        assert reply.status == 404
+        assert reply.body["message"].startswith("model not available")
+    assert marker.stat().st_mtime > 0
+    marker.unlink()
+    assert predict(service, (GOOD, None))[0].status == 200

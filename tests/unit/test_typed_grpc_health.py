@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -14,7 +15,7 @@ from gateways.core.health import PHOTO
 from gateways.typed_grpc import backends, health, images
 from gateways.typed_grpc.server import running
 from gateways.typed_grpc.service import SERVICE
-from tests.unit.backend_servers import Behaviour, manifest, torchserve, triton
+from tests.unit.backend_servers import MODEL, Behaviour, artifacts, torchserve, triton
 from tests.unit.typed_gateway import GOOD, NOT_SERVING, SERVING, Gateway, failure, started
 
 
@@ -101,14 +102,14 @@ async def failure_free(gateway: Gateway, count: int) -> None:
         await asyncio.sleep(0.01)
 
 
-async def test_nothing_is_serving_before_a_model_has_answered() -> None:
+async def test_nothing_is_serving_before_a_model_has_answered(tmp_path: Path) -> None:
     """An open port is not health; the answer of a model is."""
     slow = Behaviour()
     slow.gate.clear()
     async with (
         torchserve(slow) as url,
         triton(Behaviour()) as address,
-        running(manifest(), url, address, "127.0.0.1:0") as port,
+        running(artifacts(tmp_path, MODEL), url, address, "127.0.0.1:0") as port,
     ):
         with pytest.raises(health.NotServing):
             await asyncio.to_thread(health.probe, port)
@@ -123,7 +124,9 @@ async def test_nothing_is_serving_before_a_model_has_answered() -> None:
                     break
 
 
-async def test_the_check_ends_only_a_gateway_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_check_ends_only_a_gateway_that_does_not_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A dead backend is not healed by restarting the gateway."""
     ended: list[bool] = []
     monkeypatch.setattr(health, "end_server", lambda: ended.append(True))
@@ -131,7 +134,7 @@ async def test_the_check_ends_only_a_gateway_that_does_not_answer(monkeypatch: p
     async with (
         torchserve(down) as url,
         triton(Behaviour()) as address,
-        running(manifest(), url, address, "127.0.0.1:0") as port,
+        running(artifacts(tmp_path, MODEL), url, address, "127.0.0.1:0") as port,
     ):
         await asyncio.to_thread(health.heal, port)
         assert not ended
@@ -139,11 +142,11 @@ async def test_the_check_ends_only_a_gateway_that_does_not_answer(monkeypatch: p
     assert ended
 
 
-async def test_stopping_takes_seconds_and_finishes_what_is_at_work() -> None:
+async def test_stopping_takes_seconds_and_finishes_what_is_at_work(tmp_path: Path) -> None:
     """The call at work is answered, new ones are refused, and the gateway is gone."""
     behaviour = Behaviour()
     async with torchserve(behaviour) as url, triton(Behaviour()) as address:
-        server = running(manifest(), url, address, "127.0.0.1:0")
+        server = running(artifacts(tmp_path, MODEL), url, address, "127.0.0.1:0")
         port = await server.__aenter__()
         async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
             call: Any = channel.unary_unary(f"/{SERVICE}/Predict")

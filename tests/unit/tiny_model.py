@@ -9,6 +9,7 @@ import torch
 from PIL import Image
 
 from gateways.core.manifest import Manifest
+from gateways.core.serving import Serving
 
 MODEL = "tiny"
 CLASSES = 10
@@ -31,9 +32,9 @@ class _Tiny(torch.nn.Module):
         return (embedding, self.linear(embedding)) if self.classifier else (embedding,)
 
 
-def build(artifacts: Path, kind: str = "classifier") -> Manifest:
+def build(artifacts: Path, kind: str = "classifier", name: str = MODEL) -> Manifest:
     """Write the artefacts below `artifacts` and load them."""
-    directory = artifacts / MODEL
+    directory = artifacts / name
     directory.mkdir(parents=True)
     classifier = kind == "classifier"
     model = _Tiny(classifier=classifier).eval()
@@ -44,7 +45,7 @@ def build(artifacts: Path, kind: str = "classifier") -> Manifest:
         json.dumps(
             {
                 "schema": 1,
-                "model": MODEL,
+                "model": name,
                 "kind": kind,
                 "weights": "random",
                 "weights_source": "seed 0",
@@ -63,7 +64,12 @@ def build(artifacts: Path, kind: str = "classifier") -> Manifest:
             }
         )
     )
-    return Manifest.load(artifacts, MODEL)
+    return Manifest.load(artifacts, name)
+
+
+def serving(model: str = MODEL, *, images: bool = True) -> Serving:
+    """As the models service writes it when `model` is served."""
+    return Serving(model, f"{model}_trt", images, (model, f"{model}_trt"))
 
 
 def jpeg(seed: int = 0, size: tuple[int, int] = (64, 48), mode: str = "RGB") -> bytes:
