@@ -16,7 +16,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from locustfiles import settings
+from locustfiles import serving, settings
 from locustfiles.routes import ROUTES
 
 # What Locust needs to start, and to stop its processes, beyond the run itself.
@@ -26,7 +26,7 @@ LOCUSTFILE = Path(__file__).with_name("locustfile.py")
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="A load test without the page.")
-    parser.add_argument("routes", nargs="*", metavar="ROUTE", help=f"default: {' '.join(ROUTES)}")
+    parser.add_argument("routes", nargs="*", metavar="ROUTE", help="default: all that make sense for the served model")
     parser.add_argument("--host", default="http://edge:8080", help="the edge (default: %(default)s)")
     parser.add_argument("--seconds", type=int, default=60, help="length of the run (default: %(default)s)")
     parser.add_argument("--users", type=int, help="over all routes (default: two per route)")
@@ -34,10 +34,10 @@ def main() -> int:
     parser.add_argument("--at-least", type=int, default=1, metavar="N", help="fail below so many requests")
     settings.add_arguments(parser)
     options = parser.parse_args()
-    names = options.routes or list(ROUTES)
     try:
+        names = options.routes or settings.fit(ROUTES, serving.now())
         settings.parse(vars(options), names)
-    except settings.BadSetting as bad:
+    except (settings.BadSetting, serving.NothingServed) as bad:
         parser.error(str(bad))
     users = options.users or 2 * len(names)
     if users < len(names):

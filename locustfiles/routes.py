@@ -21,6 +21,8 @@ class Format:
     check: answers.Check
     headers: Mapping[str, str] = field(default_factory=dict)
     max_batch: int = MAX_BATCH
+    tensors: bool = False
+    """It can carry any model's tensors, not photos only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +35,16 @@ class Route:
     direct: str | None
     """host:port of its server inside the network; None where Envoy itself is part of the server."""
     format: Format
-    suffix: str = ""
-    """What the served model's name has after the model's."""
+    accelerated: bool = False
+    """It asks the served model's accelerated twin."""
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
 BASE64 = Format("HTTP", payloads.base64_json, answers.json_vectors, {"content-type": "application/json"})
 TYPED = Format("gRPC", payloads.typed_grpc, answers.typed_grpc)
-TENSOR_HTTP = Format("HTTP", payloads.kserve_http, answers.kserve_http, {"content-type": "application/octet-stream"})
-TENSOR_GRPC = Format("gRPC", payloads.kserve_grpc, answers.kserve_grpc)
+_BINARY = {"content-type": "application/octet-stream"}
+TENSOR_HTTP = Format("HTTP", payloads.kserve_http, answers.kserve_http, _BINARY, tensors=True)
+TENSOR_GRPC = Format("gRPC", payloads.kserve_grpc, answers.kserve_grpc, tensors=True)
 # TorchServe takes one image a call; it makes its batches itself.
 JPEG_HTTP = Format("HTTP", payloads.jpeg, answers.json_vectors, {"content-type": "image/jpeg"}, max_batch=1)
 JPEG_GRPC = Format("gRPC", payloads.torchserve_grpc, answers.torchserve_grpc, max_batch=1)
@@ -55,9 +58,9 @@ ROUTES: Mapping[str, Route] = {
         Route("jpeg-http", "/embed/base64", "jpeg-http:8000", BASE64),
         Route("onnx-http", "/v2/models/{model}/infer", "triton:8000", TENSOR_HTTP),
         Route("onnx-grpc", _INFER, "triton:8001", TENSOR_GRPC),
-        Route("trt-http", "/v2/models/{model}/infer", "triton:8000", TENSOR_HTTP, "_trt"),
+        Route("trt-http", "/v2/models/{model}/infer", "triton:8000", TENSOR_HTTP, accelerated=True),
         # gRPC hides the model's name in the body, so Envoy tells this route from onnx-grpc by a header.
-        Route("trt-grpc", _INFER, "triton:8001", TENSOR_GRPC, "_trt", {"x-route": "trt-grpc"}),
+        Route("trt-grpc", _INFER, "triton:8001", TENSOR_GRPC, accelerated=True, headers={"x-route": "trt-grpc"}),
         Route("torchserve-http", "/predictions/{model}", "torchserve:8080", JPEG_HTTP),
         Route("torchserve-grpc", _PREDICTIONS, "torchserve:7070", JPEG_GRPC),
         Route("typed-grpc", "/fiveway.vision.v1.VisionService/Predict", "typed-grpc:50051", TYPED),

@@ -1,16 +1,16 @@
 """What a run can choose besides Locust's own options: declared once for the command line, the page and the workers."""
 
-import os
 from argparse import ArgumentParser
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from locustfiles import serving
 from locustfiles.clients.policy import POLICIES, POOLED
 from locustfiles.payloads import ALL, photo_sizes
 from locustfiles.routes import MAX_BATCH, ROUTES, Route
+from locustfiles.serving import Serving
 
 EDGE, DIRECT = "edge", "direct"
 
@@ -29,14 +29,33 @@ class Settings:
     photo: str = photo_sizes()[0]
     target: str = EDGE
     policy: str = POOLED
-    model: str = field(default_factory=lambda: os.environ.get("MODEL", "efficientnet_lite0"))
-    artifacts: Path = field(default_factory=lambda: Path(os.environ.get("ARTIFACTS", "/artifacts")))
+    serving: Serving = field(default_factory=serving.now)
 
     def address(self, route: Route) -> str:
         """host:port that the clients of `route` connect to."""
         if self.target == EDGE:
             return self.host
         return route.direct if self.target == DIRECT and route.direct else edge_address(self.target)
+
+    def served(self, route: Route) -> str:
+        """What the model that `route` asks is called at its server; raises BadSetting where there is none."""
+        if why := unfit(route, self.serving):
+            raise BadSetting(f"{route.name}: {why}")
+        return str(self.serving.accelerated) if route.accelerated else self.serving.model
+
+
+def unfit(route: Route, now: Serving) -> str:
+    """Why a route makes no sense for what is served; empty when it does."""
+    if not now.images and not route.format.tensors:
+        return f"it takes photos, and {now.model} takes tensors"
+    if route.accelerated and now.accelerated is None:
+        return f"there is no {now.model}_trt"
+    return ""
+
+
+def fit(names: Iterable[str], now: Serving) -> list[str]:
+    """Those of the routes that make sense for what is served."""
+    return [name for name in names if not unfit(ROUTES[name], now)]
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -90,7 +109,14 @@ def parse(values: Mapping[str, Any], routes: Iterable[str]) -> Settings:
     if values["target"] == DIRECT and (edge_only := [route.name for route in picked if not route.direct]):
         raise BadSetting(f"only at the edge: {', '.join(edge_only)}. Choose target {EDGE}, or other routes")
     host = edge_address(values.get("host") or "")
-    return Settings(host, batch, values["photo"], values["target"], values["policy"])
+    try:
+        now = serving.now()
+    except serving.NothingServed as nothing:
+        raise BadSetting(str(nothing)) from None
+    if senseless := {route.name: why for route in picked if (why := unfit(route, now))}:
+        reasons = "; ".join(f"{name}: {why}" for name, why in senseless.items())
+        raise BadSetting(f"{reasons}. Choose from {', '.join(fit(ROUTES, now))}")
+    return Settings(host, batch, values["photo"], values["target"], values["policy"], now)
 
 
 def edge_address(host: str, wrong: str = "") -> str:

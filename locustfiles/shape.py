@@ -12,11 +12,12 @@ from typing import Any
 from locust import LoadTestShape, User
 from locust.env import Environment
 
+from locustfiles import serving
 from locustfiles.bench.measured import Cell
 from locustfiles.bench.plan import BATCHES, CONCURRENCY, FIVEWAY, matrix
 from locustfiles.live import STEP, on
 from locustfiles.routes import ROUTES
-from locustfiles.settings import BadSetting
+from locustfiles.settings import BadSetting, fit
 
 NAME = "5-way matrix"
 """What the page's list of shapes calls it."""
@@ -59,7 +60,11 @@ def check(values: Mapping[str, Any], picked: Collection[str]) -> tuple[str, ...]
         seconds = 0
     if not 1 <= seconds <= LONGEST_STEP_S:
         raise BadSetting(f"step seconds {values['step_seconds']}: choose 1 to {LONGEST_STEP_S}")
-    return tuple(name for name in FIVEWAY if name in picked)
+    meant = tuple(name for name in FIVEWAY if name in picked)
+    try:
+        return tuple(fit(meant, serving.now())) if set(picked) == set(ROUTES) else meant
+    except serving.NothingServed as nothing:
+        raise BadSetting(str(nothing)) from None
 
 
 def steps(routes: Sequence[str]) -> list[Cell]:

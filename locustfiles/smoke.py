@@ -1,7 +1,8 @@
 """One request per route, one after the other: `python -m locustfiles.smoke [--host URL] [--wait S] [ROUTE ...]`.
 
 Prints `jpeg-http ok 23 ms` or the error, per route; exit status 1 when a route did not answer. It sends what the users
-of a load test send, with their clients, and checks the answers as they do.
+of a load test send, with their clients, and checks the answers as they do. Unless routes are named, those that make no
+sense for the served model are only named, with the reason.
 """
 
 import argparse
@@ -11,11 +12,12 @@ from collections.abc import Iterator
 
 import locust  # noqa: F401  patches the standard library: first
 
-from locustfiles import settings
+from locustfiles import serving, settings
 from locustfiles.answers import WrongAnswer
+from locustfiles.calls import check_of, requests_of
 from locustfiles.clients import CallError
 from locustfiles.routes import ROUTES, Route
-from locustfiles.user import connect, requests_of
+from locustfiles.user import connect
 
 RETRY_EVERY_S = 1.0
 
@@ -30,7 +32,7 @@ def ask(route: Route, chosen: settings.Settings) -> float:
         elapsed_ms = (time.perf_counter() - start) * 1000
     finally:
         client.close()
-    route.format.check(answer, payload.images)
+    check_of(route, chosen)(answer, payload.images)
     return elapsed_ms
 
 
@@ -39,7 +41,7 @@ def failures(names: list[str], chosen: settings.Settings) -> Iterator[tuple[str,
     for name in names:
         try:
             print(f"{name} ok {ask(ROUTES[name], chosen):.0f} ms", flush=True)
-        except (CallError, WrongAnswer, OSError) as error:
+        except (CallError, WrongAnswer, OSError, settings.BadSetting) as error:
             yield name, str(error)
 
 
@@ -51,10 +53,13 @@ def main() -> int:
     settings.add_arguments(parser)
     options = parser.parse_args()
     try:
-        names = options.routes or list(ROUTES)
+        now = serving.now()
+        names = options.routes or settings.fit(ROUTES, now)
         chosen = settings.parse(vars(options), names)
-    except settings.BadSetting as bad:
+    except (settings.BadSetting, serving.NothingServed) as bad:
         parser.error(str(bad))
+    for name in ROUTES.keys() - set(names) if not options.routes else ():
+        print(f"{name} not for {now.model}: {settings.unfit(ROUTES[name], now)}", flush=True)
 
     until = time.monotonic() + options.wait
     said: dict[str, str] = {}

@@ -11,11 +11,11 @@ from locust import User, task
 
 from locustfiles import settings
 from locustfiles.answers import WrongAnswer
+from locustfiles.calls import check_of, requests_of
 from locustfiles.clients import Answer, CallError, Client, Payload
 from locustfiles.clients.grpc import GrpcClient
 from locustfiles.clients.http import HttpClient
 from locustfiles.clients.policy import COLD, PUBLISHED, SHARED, ColdClient, SharedClient
-from locustfiles.payloads import payloads
 from locustfiles.routes import Route
 
 # A route that is down answers at once: without a pause its users would eat the CPU of the others.
@@ -42,7 +42,7 @@ def connect(route: Route, chosen: settings.Settings, on_connect: Callable[[], No
     connection opens another by itself.
     """
     address = chosen.address(route)
-    path = route.path.format(model=chosen.model + route.suffix)
+    path = route.path.format(model=chosen.served(route))
     headers = {**route.format.headers, **route.headers}
 
     def make() -> Client:
@@ -57,12 +57,6 @@ def connect(route: Route, chosen: settings.Settings, on_connect: Callable[[], No
     return make()
 
 
-def requests_of(route: Route, chosen: settings.Settings) -> tuple[Payload, ...]:
-    """Every request that a user of this route sends in turn."""
-    tensors = chosen.artifacts / chosen.model / "tensors"
-    return payloads(route.format.encode, chosen.model + route.suffix, tensors, chosen.photo, chosen.batch)
-
-
 class RouteUser(User):
     """A closed loop on one route: the next request follows the answer."""
 
@@ -72,6 +66,7 @@ class RouteUser(User):
     def on_start(self) -> None:
         chosen = self.choose()
         ready = requests_of(self.route, chosen)
+        self._check = check_of(self.route, chosen)
         self._payloads: Iterator[Payload] = itertools.cycle(ready)
         # Each user begins with another photo, else all of them would send the large ones together.
         for _ in range(next(_started) % len(ready)):
@@ -107,7 +102,7 @@ class RouteUser(User):
         end = time.perf_counter()
         if error is None:
             try:
-                self.route.format.check(answer, payload.images)
+                self._check(answer, payload.images)
             except WrongAnswer as wrong:
                 error = wrong
         self.report(Call(payload, answer, error, start if due is None else due, end))

@@ -1,9 +1,9 @@
 """The model builder: `python -m models.build [MODEL]` makes /artifacts/<model>, or does nothing when it is current.
 
-Without MODEL it also says what is served (models/serving.py): the variables MODEL (default efficientnet_lite0, with a GPU
-openclip_vit_b32) and MODEL_REPOSITORY, unless a swap has chosen since. ACCELERATOR (cpu or gpu; default cpu) is what the
-artefacts are for, ARTIFACTS (default /artifacts) where. `--force` builds in any case, e.g. to ask again for weights that
-no hub could give. Exit 0: all is current. Exit 1: it is not, one line says why.
+Without MODEL it also says what is served (models/serving.py): the variables MODEL (default efficientnet_lite0, with a
+GPU openclip_vit_b32) and MODEL_REPOSITORY, unless a swap has chosen since. ACCELERATOR (cpu or gpu; default cpu) is
+what the artefacts are for, ARTIFACTS (default /artifacts) where. `--force` builds in any case, e.g. to ask again for
+weights that no hub could give. Exit 0: all is current. Exit 1: it is not, one line says why.
 """
 
 import argparse

@@ -14,6 +14,8 @@ import sys
 from locustfiles.bench import commands
 from locustfiles.bench.launcher import LoadError
 from locustfiles.bench.results import ResultError
+from locustfiles.clients import CallError
+from locustfiles.serving import NothingServed
 from locustfiles.settings import BadSetting
 
 
@@ -24,7 +26,7 @@ def main() -> int:
     except BadSetting as bad:
         print(f"fiveway: {bad}", file=sys.stderr)
         return 2
-    except (LoadError, ResultError) as error:
+    except (LoadError, ResultError, CallError, NothingServed) as error:
         print(f"fiveway: {error}", file=sys.stderr)
         return 1
 

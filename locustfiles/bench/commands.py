@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from locustfiles import settings
+from locustfiles import serving, settings
 from locustfiles.bench import aa, plan, results, summary, truth
 from locustfiles.bench.analysis import analyse
 from locustfiles.bench.environment import collect
@@ -17,10 +17,13 @@ from locustfiles.bench.measured import INTERRUPTED, RUNNING, Cell, Run, Visit, f
 from locustfiles.bench.plan import Plan
 from locustfiles.bench.progress import Progress
 from locustfiles.bench.run import carry_out, problems
+from locustfiles.calls import model_of
 from locustfiles.clients.policy import POLICIES, POOLED
 from locustfiles.payloads import photo_sizes
+from locustfiles.routes import MAX_BATCH, ROUTES
 
 AA = "aa"
+_WHICH = "which routes; default: those of the five that make sense for the served model"
 
 
 def parser() -> argparse.ArgumentParser:
@@ -29,7 +32,7 @@ def parser() -> argparse.ArgumentParser:
 
     one = studies.add_parser("fiveway", help="the 5-way comparison", formatter_class=_Defaults)
     one.add_argument("--quick", action="store_true", help="fewer cells, shorter: a useful table in under 5 minutes")
-    one.add_argument("--routes", type=_names, default=list(plan.FIVEWAY), metavar="A,B", help="which routes")
+    one.add_argument("--routes", type=_names, metavar="A,B", help=_WHICH)
     one.add_argument("--batches", type=_numbers, metavar="N,N", help="images per request, with one user")
     one.add_argument("--concurrency", type=_numbers, metavar="N,N", help="users at once, at batch 1")
     one.add_argument("--photo", default=photo_sizes()[0], help=f"size of the photos: {', '.join(photo_sizes())}")
@@ -53,7 +56,7 @@ def parser() -> argparse.ArgumentParser:
     two.set_defaults(run=against_itself)
 
     three = studies.add_parser("truth", help="the same cells by wrk and a raw gRPC client", formatter_class=_Defaults)
-    three.add_argument("--routes", type=_names, default=list(plan.FIVEWAY), metavar="A,B", help="which routes")
+    three.add_argument("--routes", type=_names, metavar="A,B", help=_WHICH)
     three.add_argument(
         "--concurrency", type=_numbers, default=list(plan.CONCURRENCY), metavar="N,N", help="users at once"
     )
@@ -107,12 +110,16 @@ def _numbers(text: str) -> list[int]:
 
 
 def fiveway(options: argparse.Namespace) -> int:
-    batches = options.batches if options.batches is not None else plan.QUICK_BATCHES if options.quick else plan.BATCHES
+    routes = options.routes or settings.fit(plan.FIVEWAY, serving.now())
+    batches = options.batches
+    if batches is None:
+        largest = largest_batch(routes[0], options) if routes else 1
+        batches = [batch for batch in (plan.QUICK_BATCHES if options.quick else plan.BATCHES) if batch <= largest]
     concurrency = options.concurrency if options.concurrency is not None else plan.CONCURRENCY
     cells = []
     for target in options.target:
         for policy in options.policy:
-            for route in options.routes:
+            for route in routes:
                 base = Cell(route, route, policy=policy, target=target, photo=options.photo, rate=options.rate)
                 cells += plan.matrix(base, batches, concurrency)
     check(cells, options)
@@ -130,13 +137,24 @@ def against_itself(options: argparse.Namespace) -> int:
     return measure(Plan(AA, tuple(cells), blocks, window, options.seed), options)
 
 
+def largest_batch(route: str, options: argparse.Namespace) -> int:
+    """The most items in one request that the served model takes; raises BadSetting, CallError, OSError."""
+    chosen = settings.parse(
+        {"batch": 1, "photo": photo_sizes()[0], "target": options.target[0], "policy": POOLED, "host": options.host},
+        [route],
+    )
+    return MAX_BATCH if chosen.serving.images else model_of(ROUTES[route], chosen).largest
+
+
 def check(cells: Sequence[Cell], options: argparse.Namespace) -> None:
-    """Refuse what cannot be run, before anything runs; raises BadSetting."""
+    """Refuse what cannot be run, before anything runs; raises BadSetting, and CallError where the model is unknown."""
     if not cells:
         raise settings.BadSetting("nothing to measure: name at least one route, and one batch or concurrency")
     for cell in cells:
         chosen = {"batch": cell.batch, "photo": cell.photo, "target": cell.target, "policy": cell.policy}
-        settings.parse(chosen | {"host": options.host}, [cell.route])
+        parsed = settings.parse(chosen | {"host": options.host}, [cell.route])
+        if not parsed.serving.images:
+            model_of(ROUTES[cell.route], parsed)
         if cell.users < 1:
             raise settings.BadSetting(f"concurrency {cell.users}: choose 1 or more users")
     for name in ("blocks", "seconds", "rate", "runs", "price_per_hour"):
@@ -184,7 +202,7 @@ def cross_check(options: argparse.Namespace) -> int:
     cells = [
         Cell(route, route, users=users, target=target)
         for target in options.target
-        for route in options.routes
+        for route in options.routes or settings.fit(plan.FIVEWAY, serving.now())
         for users in options.concurrency
     ]
     check(cells, options)

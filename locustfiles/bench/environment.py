@@ -16,6 +16,9 @@ from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
+
+from locustfiles import serving
 
 CLIENTS = ("locust", "gevent", "geventhttpclient", "grpcio", "hdrhistogram", "numpy", "protobuf", "tritonclient")
 """The libraries that a client's latency can depend on."""
@@ -51,7 +54,7 @@ def collect(options: Mapping[str, Any]) -> dict[str, Any]:
             "config_sha256": host.get("envoy_config_sha256"),
         },
         "triton": _triton_version("http://triton:8000" if here else targets[0]),
-        "model": _model(os.environ.get("MODEL", "efficientnet_lite0"), here),
+        "model": _model(here),
         "providers": _guarded(_providers, host.get("providers")) or (_asked_providers() if here else None),
         "versions": {"python": platform.python_version()} | {name: _version(name) for name in CLIENTS},
     }
@@ -153,14 +156,21 @@ def _triton_version(address: str) -> str | None:
     return str(version) if version else None
 
 
-def _model(name: str, here: bool) -> dict[str, Any]:
-    """From the manifest beside the artefacts; only the name where the servers, elsewhere, have their own."""
-    path = Path(os.environ.get("ARTIFACTS", "/artifacts")) / name / "manifest.json"
-    manifest = (_json(_read(path)) if here else None) or {}
+def _model(here: bool) -> dict[str, Any]:
+    """From the manifest beside the artefacts, which somebody else's model repository has not: then what Triton says of
+    its config. Only the name where the servers, elsewhere, have their own. Raises NothingServed.
+    """
+    now = serving.now()
+    name = now.model
+    manifest = (_json(_read(serving.artifacts() / name / "manifest.json")) if here else None) or {}
     files = manifest.get("files") or {}
     configs = [f"{file} {digest}\n" for file, digest in sorted(files.items()) if file.endswith("/config.pbtxt")]
+    if here and not manifest:
+        asked = filter(None, (name, now.accelerated))
+        configs = [text for model in asked if (text := _get(f"http://triton:8000/v2/models/{quote(model)}/config"))]
     return {
         "name": name,
+        "takes": "photos" if now.images else "tensors",
         "checksum": files.get(f"repository/{name}/1/model.onnx"),
         "config_sha256": hashlib.sha256("".join(configs).encode()).hexdigest() if configs else None,
         "build_key": manifest.get("build_key"),

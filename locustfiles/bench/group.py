@@ -10,6 +10,7 @@ import statistics
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import gevent
@@ -17,15 +18,16 @@ from gevent.monkey import get_original
 from locust.env import Environment
 from locust.runners import STATE_RUNNING
 
-from locustfiles import settings
+from locustfiles import serving, settings, tensors
 from locustfiles.bench import counters
 from locustfiles.bench.measured import Cell, Visit
 from locustfiles.bench.meter import CellUser, Meter
+from locustfiles.calls import model_of, requests_of
+from locustfiles.clients import CallError
 from locustfiles.clients.policy import COLD, PUBLISHED, SHARED
 from locustfiles.payloads import Images, photos
 from locustfiles.recorder import Histogram
 from locustfiles.routes import ROUTES
-from locustfiles.user import requests_of
 
 WORKERS = 2
 """Load processes of a cell, at most one per user. One where a connection is shared: processes cannot share it."""
@@ -45,10 +47,12 @@ def visit(job: Mapping[str, Any], result: Visit) -> None:
     cell = Cell(**job["cell"])
     route = ROUTES[cell.route]
     chosen = settings.Settings(settings.edge_address(job["host"]), cell.batch, cell.photo, cell.target, cell.policy)
-    served = chosen.model + route.suffix
     try:
+        served = chosen.served(route)
         requests_of(route, chosen)  # before the fork: the workers share what is prepared
         result.encode_ms = encode_ms(cell, chosen)
+    except (CallError, settings.BadSetting) as error:
+        raise GroupError(f"{cell.route}: {error}") from error
     except OSError as error:
         raise GroupError(f"{cell.route}: {error}: the model builder makes the inputs (docker compose up)") from error
     user = type(cell.route, (CellUser,), {"route": route, "chosen": chosen})
@@ -91,15 +95,20 @@ def visit(job: Mapping[str, Any], result: Visit) -> None:
 
 
 def encode_ms(cell: Cell, chosen: settings.Settings) -> float:
-    """Median time in ms to make one request's bytes of images that are in memory: the cell's client encode."""
+    """Median time in ms to make one request's bytes of what is in memory: the cell's client encode."""
     route = ROUTES[cell.route]
-    names = photos(cell.photo)
-    batch = tuple(names[i % len(names)] for i in range(cell.batch))
-    images = Images(batch, chosen.artifacts / chosen.model / "tensors", chosen.model + route.suffix)
+    if chosen.serving.images:
+        names = photos(cell.photo)
+        batch = tuple(names[i % len(names)] for i in range(cell.batch))
+        images = Images(batch, serving.artifacts() / chosen.serving.model / "tensors", chosen.served(route))
+        encode = partial(route.format.encode, images)
+    else:
+        model = model_of(route, chosen)
+        encode = partial(tensors.encode, route.format.protocol, model, tensors.inputs(model), 0, cell.batch)
     times = []
     for _ in range(ENCODE_REPEATS):
         start = time.perf_counter()
-        route.format.encode(images)
+        encode()
         times.append(time.perf_counter() - start)
     return statistics.median(times) * 1e3
 

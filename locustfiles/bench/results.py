@@ -205,6 +205,8 @@ def label(result: Mapping[str, Any]) -> str:
         f" {model['name']} with {model['weights'] or 'unknown'} weights; {providers(environment)}."
         f" Intervals are {confidence * 100:g} %."
     )
+    if model.get("takes") == "tensors":
+        text += " The model takes tensors: an image here is one item of a batch."
     if result["method"] != "fair":
         text += f" Method: {result['method']}."
     if result["ended"] != FINISHED:

@@ -1,12 +1,11 @@
 """A run: agree first, then visit every cell block by block, and keep what was measured whatever happens."""
 
 import hashlib
-import os
 from collections.abc import Callable
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
+from locustfiles import serving
 from locustfiles.bench.launcher import Launcher, LoadError
 from locustfiles.bench.measured import FINISHED, INTERRUPTED, Run, Visit
 from locustfiles.bench.plan import FAIR, Plan
@@ -75,13 +74,16 @@ def problems(run: Run) -> list[str]:
 
 
 def served_model() -> str:
-    """The checksum of what the model builder says is served; another one means another model."""
-    folder = Path(os.environ.get("ARTIFACTS", "/artifacts")) / os.environ.get("MODEL", "efficientnet_lite0")
+    """What is served, and the checksum of what the model builder says of it; another one means another model."""
     try:
-        return hashlib.sha256((folder / "manifest.json").read_bytes()).hexdigest()
-    except OSError as error:
-        what = "start the stack first (./scripts/up); for a --target elsewhere, docker compose up models is enough"
-        raise LoadError(f"no model: {error.strerror}: {folder}: {what}") from None
+        now = serving.now()
+    except serving.NothingServed as nothing:
+        raise LoadError(str(nothing)) from None
+    try:
+        manifest = (serving.artifacts() / now.model / "manifest.json").read_bytes()
+    except OSError:  # somebody else's repository
+        manifest = b""
+    return f"{now.model} {now.accelerated} {hashlib.sha256(manifest).hexdigest()}"
 
 
 def _still_agree(run: Run, after: dict[str, dict[str, Any]]) -> None:

@@ -27,9 +27,9 @@ from locustfiles.bench.measured import INTERRUPTED, Cell, Visit
 from locustfiles.bench.progress import Progress
 from locustfiles.bench.results import ResultError
 from locustfiles.bench.statistics import Estimate, Window
+from locustfiles.calls import requests_of
 from locustfiles.clients import DEADLINE_S
 from locustfiles.clients.policy import POOLED, PUBLISHED
-from locustfiles.payloads import payloads
 from locustfiles.recorder import Histogram
 from locustfiles.routes import ROUTES
 
@@ -70,14 +70,12 @@ class Target:
 
 
 def target(cell: Cell, host: str) -> Target:
-    """The requests of a cell, the same bytes that Locust's users send. Raises OSError where an input is missing."""
+    """The requests of a cell, the same bytes that Locust's users send. Raises as requests_of does."""
     route = ROUTES[cell.route]
     chosen = settings.Settings(settings.edge_address(host), cell.batch, cell.photo, cell.target, cell.policy)
-    served = chosen.model + route.suffix
-    address, path = chosen.address(route), route.path.format(model=served)
+    address, path = chosen.address(route), route.path.format(model=chosen.served(route))
     headers = {**route.format.headers, **route.headers}
-    tensors = chosen.artifacts / chosen.model / "tensors"
-    ready = payloads(route.format.encode, served, tensors, cell.photo, cell.batch)
+    ready = requests_of(route, chosen)
     if route.format.protocol == "gRPC":
         return Target(cell, address, path, headers, tuple(payload.body for payload in ready))
 

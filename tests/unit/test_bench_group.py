@@ -13,14 +13,13 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import psutil
 import pytest
 
 from locustfiles.bench.launcher import Launcher, LoadError, Window, launcher
 from locustfiles.bench.measured import Cell
-from locustfiles.payloads import ALL, photos
 from locustfiles.recorder import Histogram
+from tests.unit.tiny_artifacts import declare, tiny
 
 DELAY_S = 0.02
 WINDOW = Window(seconds=0.6, warm_s=0.1)
@@ -53,12 +52,8 @@ def cell(where: dict[str, str], route: str, **factors: object) -> Cell:
 @pytest.fixture(scope="module", autouse=True)
 def _artifacts(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """A model `tiny` with a tensor per photo."""
-    folder = tmp_path_factory.mktemp("artifacts")
-    (folder / "tiny" / "tensors").mkdir(parents=True)
-    for name in photos(ALL):
-        np.save(folder / "tiny" / "tensors" / f"{name}.npy", np.zeros((3, 224, 224), np.float32))
+    folder = tiny(tmp_path_factory.mktemp("artifacts"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MODEL", "tiny")
         patch.setenv("ARTIFACTS", str(folder))
         patch.setenv("PYTHONPATH", f"{root}:{root / 'proto' / 'gen'}")
         yield
@@ -172,9 +167,12 @@ def test_a_load_process_that_dies_costs_one_visit(load: Launcher, good: dict[str
     assert load.visit(cell(good, "onnx-http"), WINDOW, 1, 1).problem == ""
 
 
-def test_missing_inputs_are_one_line(load: Launcher, good: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_inputs_are_one_line(
+    load: Launcher, good: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """A model that was never built has no tensors: the line says who makes them."""
-    monkeypatch.setenv("MODEL", "nobody")
+    declare(tmp_path, "nobody")
+    monkeypatch.setenv("ARTIFACTS", str(tmp_path))
     with launcher("http://127.0.0.1:1", seed=1) as other:
         found = other.visit(cell(good, "onnx-http"), WINDOW, 1, 1)
     assert "the model builder makes the inputs" in found.problem

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 from tests.repository import ROOT
+from tests.unit.tiny_artifacts import declare, tiny
 
 SERVERS = Path(__file__).with_name("locust_servers.py")
 PHOTOS = ROOT / "models" / "photos"
@@ -108,17 +109,12 @@ def main() -> None:
 @pytest.fixture(scope="module")
 def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Tensors that say which photo they are of."""
-    folder = tmp_path_factory.mktemp("artifacts")
-    tensors = folder / "tiny" / "tensors"
-    tensors.mkdir(parents=True)
-    for i, name in enumerate(NAMES):
-        np.save(tensors / f"{name}.npy", np.full((3, 2, 2), i, np.float16))
-    return folder
+    return tiny(tmp_path_factory.mktemp("artifacts"), side=2, size="224x224")
 
 
-def parity(artifacts: Path, host: str, *answers: str, model: str = "tiny") -> Verdicts:
+def parity(artifacts: Path, host: str, *answers: str) -> Verdicts:
     path = os.pathsep.join((str(ROOT), str(ROOT / "proto" / "gen")))
-    environment = {**os.environ, "PYTHONPATH": path, "MODEL": model, "ARTIFACTS": str(artifacts)}
+    environment = {**os.environ, "PYTHONPATH": path, "ARTIFACTS": str(artifacts)}
     command = [sys.executable, __file__, host, *answers]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=100)
     assert done.returncode == 0, done.stderr
@@ -174,9 +170,10 @@ def test_a_reference_that_is_down(artifacts: Path) -> None:
     assert_told(found["onnx-http"], "to onnx-http")
 
 
-def test_inputs_that_are_missing(artifacts: Path) -> None:
+def test_inputs_that_are_missing(tmp_path: Path) -> None:
     """A model that was never built has no tensors: said, with what to do."""
-    found = parity(artifacts, "http://played:1", "jpeg-http=right", "onnx-http=right", model="unknown")
+    declare(tmp_path, "unknown")
+    found = parity(tmp_path, "http://played:1", "jpeg-http=right", "onnx-http=right")
     assert found["jpeg-http"]["agrees"]
     assert found["onnx-http"]["cosine"] is None
     assert_told(found["onnx-http"], "docker compose up models")

@@ -20,6 +20,7 @@ from locustfiles.bench.measured import Run, from_json
 from locustfiles.bench.results import ResultError
 from tests.repository import ROOT
 from tests.unit.bench_runs import change, synthetic_run
+from tests.unit.tiny_artifacts import declare
 
 SERVICE = {"replicas": 1, "image": "sha256:0123", "cpus": 2.0, "memory_bytes": 3 << 30, "pids": 512}
 ENVIRONMENT: dict[str, Any] = {
@@ -379,6 +380,7 @@ def follows_the_schema(found: dict[str, Any]) -> None:
 def silent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """No server answers, no artefacts, no word from the host."""
     monkeypatch.setattr(environment, "_get", lambda url: "")
+    declare(tmp_path)
     monkeypatch.setenv("ARTIFACTS", str(tmp_path))
     monkeypatch.delenv("FIVEWAY_HOST", raising=False)
 
@@ -395,7 +397,7 @@ def test_missing_facts_are_null(monkeypatch: pytest.MonkeyPatch, host: str) -> N
     for name in ("commit", "services", "providers", "device", "triton"):
         assert found[name] is None
     assert found["model"] == {
-        "name": os.environ.get("MODEL", "efficientnet_lite0"), "checksum": None, "config_sha256": None,
+        "name": "tiny", "takes": "photos", "checksum": None, "config_sha256": None,
         "build_key": None, "weights": None, "weights_source": None,
     }  # fmt: skip
     assert found["cores"]
@@ -428,7 +430,7 @@ def test_the_environment_has_what_the_host_the_servers_and_the_artefacts_say(
     }
     monkeypatch.setattr(environment, "_get", lambda url: pages.get(url, ""))
     monkeypatch.setenv("FIVEWAY_HOST", json.dumps(HOST))
-    monkeypatch.setenv("MODEL", "m")
+    declare(tmp_path, "m")
     (tmp_path / "m").mkdir()
     files = {"repository/m/1/model.onnx": "ff", "repository/m/config.pbtxt": "01"}
     manifest = {"weights": "random", "weights_source": "seed", "build_key": "k", "files": files}
@@ -448,7 +450,8 @@ def test_the_environment_has_what_the_host_the_servers_and_the_artefacts_say(
     config = found["model"].pop("config_sha256")
     assert len(config) == 64
     assert found["model"] == {
-        "name": "m", "checksum": "ff", "build_key": "k", "weights": "random", "weights_source": "seed",
+        "name": "m", "takes": "photos", "checksum": "ff", "build_key": "k", "weights": "random",
+        "weights_source": "seed",
     }  # fmt: skip
     assert found["versions"]["locust"]
 

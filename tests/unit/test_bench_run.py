@@ -11,6 +11,7 @@ from locustfiles.bench.measured import Cell, Run, Visit
 from locustfiles.bench.plan import Plan
 from locustfiles.bench.progress import Progress
 from locustfiles.bench.run import carry_out, problems
+from tests.unit.tiny_artifacts import declare
 
 CELLS = (Cell("onnx-http", "onnx-http"), Cell("onnx-grpc", "onnx-grpc"))
 AGREES = {"agrees": True, "cosine": 1.0, "why": ""}
@@ -37,8 +38,8 @@ class Load:
 @pytest.fixture(autouse=True)
 def manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The model builder's record of a model `tiny`."""
-    monkeypatch.setenv("MODEL", "tiny")
     monkeypatch.setenv("ARTIFACTS", str(tmp_path))
+    declare(tmp_path)
     (tmp_path / "tiny").mkdir()
     path = tmp_path / "tiny" / "manifest.json"
     path.write_text("{}")

@@ -22,9 +22,10 @@ from locustfiles.bench.progress import Progress
 from locustfiles.bench.results import ResultError
 from locustfiles.clients.http import HttpClient
 from locustfiles.clients.policy import COLD, POOLED, PUBLISHED, SHARED
-from locustfiles.payloads import ALL, payloads, photos
+from locustfiles.payloads import payloads
 from locustfiles.recorder import Histogram
 from locustfiles.routes import ROUTES
+from tests.unit.tiny_artifacts import declare, tiny
 
 HOST = "http://edge:8080"
 HTTP_CELL = Cell("jpeg-http", "jpeg-http", users=8)
@@ -149,13 +150,8 @@ def test_what_is_no_result_of_grpc_raw_is_refused(stdout: str) -> None:
 @pytest.fixture
 def artifacts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A model with a tensor for each photo."""
-    folder = tmp_path / "tiny" / "tensors"
-    folder.mkdir(parents=True)
-    for number, name in enumerate(photos(ALL)):
-        np.save(folder / f"{name}.npy", np.full((3, 224, 224), number, np.float32))
-    monkeypatch.setenv("ARTIFACTS", str(tmp_path))
-    monkeypatch.setenv("MODEL", "tiny")
-    return folder
+    monkeypatch.setenv("ARTIFACTS", str(tiny(tmp_path)))
+    return tmp_path / "tiny" / "tensors"
 
 
 @pytest.fixture
@@ -194,7 +190,7 @@ def recorder() -> Iterator[tuple[str, list[bytes]]]:
 def test_wrk_sends_what_locust_sends(name: str, artifacts: Path, recorder: tuple[str, list[bytes]]) -> None:
     """The requests in wrk's files are, byte for byte, those that Locust's client puts on the wire."""
     address, got = recorder
-    route, served = ROUTES[name], f"tiny{ROUTES[name].suffix}"
+    route, served = ROUTES[name], "tiny_trt" if ROUTES[name].accelerated else "tiny"
     client = HttpClient(address, route.path.format(model=served), {**route.format.headers, **route.headers})
     for payload in payloads(route.format.encode, served, artifacts, "224x224", 1):
         client.send(payload)
@@ -493,6 +489,7 @@ def test_missing_inputs_are_said(
     install: Callable[[str, str], None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Without tensors there is nothing to send: the row says who makes them."""
+    declare(tmp_path / "none")
     monkeypatch.setenv("ARTIFACTS", str(tmp_path / "none"))
     with Progress(6) as progress:
         (row,) = check([Cell("onnx-grpc", "onnx-grpc")], lambda _, block: visit(block, {1000: 100}), progress)

@@ -19,12 +19,11 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-import numpy as np
 import pytest
 
 from locustfiles import health
-from locustfiles.payloads import ALL, photos
 from locustfiles.routes import ROUTES
+from tests.unit.tiny_artifacts import tiny
 
 HTTP = [name for name, route in ROUTES.items() if route.format.protocol == "HTTP"]
 GRPC = [name for name, route in ROUTES.items() if route.format.protocol == "gRPC"]
@@ -55,12 +54,8 @@ def good() -> Iterator[Servers]:
 @pytest.fixture(scope="module", autouse=True)
 def environment(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """A model `tiny` with a tensor per photo, and the paths that the image sets."""
-    artifacts = tmp_path_factory.mktemp("artifacts")
-    (artifacts / "tiny" / "tensors").mkdir(parents=True)
-    for name in photos(ALL):
-        np.save(artifacts / "tiny" / "tensors" / f"{name}.npy", np.zeros((3, 224, 224), np.float32))
+    artifacts = tiny(tmp_path_factory.mktemp("artifacts"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MODEL", "tiny")
         patch.setenv("ARTIFACTS", str(artifacts))
         patch.setenv("PYTHONPATH", f"{root}:{root / 'proto' / 'gen'}")
         patch.setenv("LOCUST_LOCUSTFILE", str(root / "locustfiles" / "locustfile.py"))

@@ -1,6 +1,7 @@
 """What a run can choose, and how a choice that cannot be run is refused."""
 
 from argparse import ArgumentParser
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,6 +9,15 @@ import pytest
 from locustfiles import settings
 from locustfiles.routes import ROUTES
 from locustfiles.settings import BadSetting
+from tests.unit.tiny_artifacts import declare
+
+
+@pytest.fixture(autouse=True)
+def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder that says that `tiny`, which takes photos, is served."""
+    declare(tmp_path)
+    monkeypatch.setenv("ARTIFACTS", str(tmp_path))
+    return tmp_path
 
 
 def form(**changes: Any) -> dict[str, Any]:
@@ -70,3 +80,27 @@ def test_an_edge_elsewhere_is_a_target() -> None:
     """A URL as the target sends every route there, whatever the host says."""
     chosen = settings.parse(form(target="http://10.0.0.7:8080"), ROUTES)
     assert {chosen.address(route) for route in ROUTES.values()} == {"10.0.0.7:8080"}
+
+
+def test_photos_are_not_for_a_model_of_tensors(served: Path) -> None:
+    """Routes that make no sense for what is served are refused, each with its reason, and the others are named."""
+    declare(served, "magika", None, images=False)
+    with pytest.raises(BadSetting) as refused:
+        settings.parse(form(), ["jpeg-http", "onnx-grpc", "trt-http"])
+    assert str(refused.value) == (
+        "jpeg-http: it takes photos, and magika takes tensors; trt-http: there is no magika_trt. "
+        "Choose from onnx-http, onnx-grpc"
+    )
+    chosen = settings.parse(form(), ["onnx-http", "onnx-grpc"])
+    assert chosen.served(ROUTES["onnx-http"]) == "magika"
+
+
+def test_nothing_served_says_what_to_do(served: Path) -> None:
+    """Without the models service's word, or with one that is broken, nothing can run."""
+    for text in ("{}", "[", '{"schema": 2}'):
+        (served / "serving.json").write_text(text)
+        with pytest.raises(BadSetting, match="start the stack first"):
+            settings.parse(form(), ["onnx-http"])
+    (served / "serving.json").unlink()
+    with pytest.raises(BadSetting, match="No such file"):
+        settings.parse(form(), ["onnx-http"])

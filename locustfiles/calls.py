@@ -1,0 +1,33 @@
+"""What the users of a route send, and how the answers are checked: by the photos, or by the model's own metadata."""
+
+from functools import partial
+
+from locustfiles import serving, tensors
+from locustfiles.answers import Check
+from locustfiles.clients import Payload
+from locustfiles.payloads import payloads
+from locustfiles.routes import ROUTES, Route
+from locustfiles.settings import BadSetting, Settings
+
+
+def requests_of(route: Route, chosen: Settings) -> tuple[Payload, ...]:
+    """Every request that a user of this route sends in turn. Raises OSError, CallError and BadSetting."""
+    if chosen.serving.images:
+        folder = serving.artifacts() / chosen.serving.model / "tensors"
+        return payloads(route.format.encode, chosen.served(route), folder, chosen.photo, chosen.batch)
+    return tensors.payloads(route.format.protocol, model_of(route, chosen), chosen.batch, chosen.serving)
+
+
+def check_of(route: Route, chosen: Settings) -> Check:
+    """How this route's answers are checked. Raises as requests_of does."""
+    if chosen.serving.images:
+        return route.format.check
+    return partial(tensors.check, route.format.protocol, model_of(route, chosen))
+
+
+def model_of(route: Route, chosen: Settings) -> tensors.Model:
+    """What Triton says of the model, which takes tensors, that this route asks. Raises as requests_of does."""
+    model = tensors.described(chosen.address(ROUTES["onnx-http"]), chosen.served(route), chosen.serving)
+    if chosen.batch > model.largest:
+        raise BadSetting(f"{model.name} takes {model.largest} at once: choose batch 1 to {model.largest}")
+    return model

@@ -1,0 +1,231 @@
+"""Requests for a model that takes tensors and no photos, made from its KServe v2 metadata: any model, without code.
+
+Inputs are what `input.json` in the model's folder of the Triton repository says, in the format of perf_analyzer's
+`--input-data`: {"data": [{"<input>": {"content": [...], "shape": [...]}, ...}, ...]}, shapes without the batch
+dimension where the model batches. Without that file they are drawn by a fixed seed, by type: floats from 0 to 1,
+integers and booleans 0 or 1, strings `fiveway`; a free dimension that is not the batch is 1.
+"""
+
+import http.client
+import itertools
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+from google.protobuf.message import DecodeError
+from numpy.typing import NDArray
+from tritonclient.grpc.service_pb2 import ModelInferRequest, ModelInferResponse
+
+from locustfiles import serving
+from locustfiles.answers import WrongAnswer
+from locustfiles.clients import DEADLINE_S, Answer, CallError, Payload
+from locustfiles.serving import Serving
+
+Array = NDArray[Any]
+
+# KServe's names; BF16 has no type in numpy: its bytes are the upper half of an FP32's.
+TYPES: Mapping[str, str] = {
+    "BOOL": "?",
+    **{f"UINT{bits}": f"<u{bits // 8}" for bits in (8, 16, 32, 64)},
+    **{f"INT{bits}": f"<i{bits // 8}" for bits in (8, 16, 32, 64)},
+    **{f"FP{bits}": f"<f{bits // 8}" for bits in (16, 32, 64)},
+    "BF16": "<u2",
+}
+BYTES = "BYTES"
+SEED = 20_261_121
+DRAWN = 8
+"""How many different requests are drawn."""
+READY_BYTES = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """An input or output; `shape` without the batch, -1 for a free dimension."""
+
+    name: str
+    datatype: str
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """What a model takes and gives. `max_batch` 0: its shapes have no batch dimension of Triton's."""
+
+    name: str
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    max_batch: int
+
+    @property
+    def largest(self) -> int:
+        """The most items in one request."""
+        return max(1, self.max_batch)
+
+
+@lru_cache(maxsize=16)
+def described(address: str, model: str, _served: Serving) -> Model:
+    """What Triton, at `address` (host:port, HTTP), says of a model; asked once per choice of what is served.
+
+    Raises CallError, OSError.
+    """
+    config, metadata = (_get(address, f"/v2/models/{quote(model)}{page}") for page in ("/config", ""))
+    max_batch = int(config.get("max_batch_size", 0))
+
+    def tensors(found: Iterable[Mapping[str, Any]]) -> tuple[Tensor, ...]:
+        drop = 1 if max_batch else 0
+        return tuple(Tensor(one["name"], one["datatype"], tuple(map(int, one["shape"][drop:]))) for one in found)
+
+    return Model(model, tensors(metadata["inputs"]), tensors(metadata["outputs"]), max_batch)
+
+
+@lru_cache(maxsize=16)
+def payloads(protocol: str, model: Model, batch: int, _served: Serving) -> tuple[Payload, ...]:
+    """The requests of `batch` items that a user sends in turn, within READY_BYTES. Raises CallError for bad inputs."""
+    items = inputs(model)
+    count = len(items) // math.gcd(len(items), batch)
+    first = encode(protocol, model, items, 0, batch)
+    count = min(count, max(1, READY_BYTES // max(1, len(first.body))))
+    return (first, *(encode(protocol, model, items, batch * i, batch) for i in range(1, count)))
+
+
+def encode(protocol: str, model: Model, items: Sequence[Mapping[str, Array]], start: int, batch: int) -> Payload:
+    """One request: `batch` of the items from `start` on, over and over, for HTTP or gRPC, every output asked for."""
+    chosen = [items[(start + i) % len(items)] for i in range(batch)]
+    arrays = {
+        one.name: np.stack([item[one.name] for item in chosen]) if model.max_batch else chosen[0][one.name]
+        for one in model.inputs
+    }
+    raw = {one.name: _bytes(arrays[one.name], one.datatype) for one in model.inputs}
+    if protocol == "gRPC":
+        request = ModelInferRequest(model_name=model.name, raw_input_contents=list(raw.values()))
+        for one in model.inputs:
+            request.inputs.add(name=one.name, datatype=one.datatype, shape=arrays[one.name].shape)
+        for one in model.outputs:
+            request.outputs.add(name=one.name)
+        return Payload(request.SerializeToString(), batch)
+    about = [
+        {
+            "name": one.name,
+            "datatype": one.datatype,
+            "shape": arrays[one.name].shape,
+            "parameters": {"binary_data_size": len(raw[one.name])},
+        }
+        for one in model.inputs
+    ]
+    outputs = [{"name": one.name, "parameters": {"binary_data": True}} for one in model.outputs]
+    header = json.dumps({"inputs": about, "outputs": outputs}).encode()
+    return Payload(header + b"".join(raw.values()), batch, {"inference-header-content-length": str(len(header))})
+
+
+def inputs(model: Model) -> list[dict[str, Array]]:
+    """The items that requests are made of, without a batch dimension. Raises CallError for a wrong input.json."""
+    path = serving.artifacts() / "repository" / model.name / "input.json"
+    try:
+        text = path.read_text()
+    except OSError:
+        rng = np.random.default_rng(SEED)
+        return [{one.name: _drawn(rng, one) for one in model.inputs} for _ in range(DRAWN)]
+    try:
+        items = json.loads(text)["data"]
+        found = [{one.name: _said(item[one.name], one) for one in model.inputs} for item in items]
+        if not found:
+            raise ValueError("it has no data")
+        return found
+    except (ValueError, LookupError, TypeError) as error:
+        raise CallError(
+            f"{model.name}/input.json: {error}: it must have every input, as perf_analyzer reads it"
+        ) from error
+
+
+def check(protocol: str, model: Model, answer: Answer, items: int) -> None:
+    """Every output is there, with a row per item where the model batches. Raises WrongAnswer."""
+    found = outputs(protocol, answer)
+    names = {one.name for one in model.outputs}
+    if found.keys() != names:
+        raise WrongAnswer(f"outputs {sorted(found)} where {sorted(names)} were asked for")
+    for name, (datatype, shape, raw) in found.items():
+        if model.max_batch and shape[:1] != [items]:
+            raise WrongAnswer(f"output {name} has shape {shape} for {items} items")
+        if datatype in TYPES and len(raw) != math.prod(shape) * np.dtype(TYPES[datatype]).itemsize:
+            raise WrongAnswer(f"{len(raw)} bytes for output {name}, {datatype} of shape {shape}")
+
+
+def outputs(protocol: str, answer: Answer) -> dict[str, tuple[str, list[int], bytes]]:
+    """Output name -> (datatype, shape, raw bytes). Raises WrongAnswer."""
+    try:
+        if protocol == "gRPC":
+            message = ModelInferResponse.FromString(answer.body)
+            raws: Iterable[bytes] = message.raw_output_contents
+            about = [(one.name, one.datatype, list(one.shape)) for one in message.outputs]
+        else:
+            length = int(answer.headers["inference-header-content-length"])
+            said = json.loads(answer.body[:length])["outputs"]
+            ends = itertools.accumulate((int(one["parameters"]["binary_data_size"]) for one in said), initial=length)
+            raws = [answer.body[a:b] for a, b in itertools.pairwise(ends)]
+            about = [(one["name"], one["datatype"], list(one["shape"])) for one in said]
+        return {name: (kind, shape, raw) for (name, kind, shape), raw in zip(about, raws, strict=True)}
+    except (ValueError, LookupError, TypeError, DecodeError) as error:
+        raise WrongAnswer("not a KServe v2 answer with binary outputs") from error
+
+
+def flat(protocol: str, answer: Answer) -> NDArray[np.float32]:
+    """All outputs by name as one vector, a 1 in front: an answer of zeros has a direction too. Raises WrongAnswer."""
+    parts: list[Array] = [np.ones(1)]
+    for _, (datatype, _, raw) in sorted(outputs(protocol, answer).items()):
+        values = np.frombuffer(raw, TYPES.get(datatype, "u1"))
+        parts.append((values.astype(np.uint32) << 16).view(np.float32) if datatype == "BF16" else values)
+    return np.concatenate([part.astype(np.float32).ravel() for part in parts])
+
+
+def _drawn(rng: np.random.Generator, one: Tensor) -> Array:
+    shape = tuple(max(1, size) for size in one.shape)
+    if one.datatype == BYTES:
+        return np.full(shape, "fiveway", object)
+    if one.datatype.startswith(("FP", "BF")):
+        return _typed(rng.random(shape), one.datatype)
+    return _typed(rng.integers(0, 2, shape), one.datatype)
+
+
+def _said(said: Any, one: Tensor) -> Array:
+    """An input of input.json: a flat list, or {"content", "shape"}."""
+    content, shape = (said["content"], said.get("shape")) if isinstance(said, dict) else (said, None)
+    values = np.array(content, object if one.datatype == BYTES else None)
+    return _typed(values.reshape(shape or one.shape), one.datatype)
+
+
+def _typed(values: Array, datatype: str) -> Array:
+    if datatype == BYTES:
+        return values
+    if datatype == "BF16":
+        return (values.astype("<f4").view(np.uint32) >> 16).astype("<u2")
+    if datatype not in TYPES:
+        raise CallError(f"datatype {datatype} is not known here: choose another model")
+    return values.astype(TYPES[datatype])
+
+
+def _bytes(array: Array, datatype: str) -> bytes:
+    if datatype != BYTES:
+        return array.tobytes()
+    encoded = [str(value).encode() for value in array.ravel()]
+    return b"".join(len(one).to_bytes(4, "little") + one for one in encoded)
+
+
+def _get(address: str, path: str) -> Any:
+    host, _, port = address.rpartition(":")
+    connection = http.client.HTTPConnection(host.strip("[]"), int(port), timeout=DEADLINE_S)
+    try:
+        connection.request("GET", path)
+        response = connection.getresponse()
+        text = response.read().decode(errors="replace")
+    except http.client.HTTPException as error:
+        raise CallError(f"HTTP connection: {error}") from error
+    finally:
+        connection.close()
+    if response.status != http.client.OK:
+        raise CallError(f"HTTP {response.status}: {text[:200].strip()} (GET {path})")
+    return json.loads(text)
