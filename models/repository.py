@@ -1,6 +1,6 @@
 """The Triton model repository: standard config.pbtxt files that any Triton with an ONNX Runtime backend loads."""
 
-from models.spec import Spec
+from models.spec import ImageSpec
 
 MAX_BATCH = 32
 
@@ -18,7 +18,7 @@ _TENSORRT = {
 }
 
 
-def config(spec: Spec, name: str, weights: str, *, accelerated: bool) -> str:
+def config(spec: ImageSpec, name: str, weights: str, *, accelerated: bool) -> str:
     """config.pbtxt of the model called `name`. It states no instance kind: one file serves with and without a GPU."""
     side = spec.preprocess.crop
     outputs = ",\n".join(_output(output, width) for output, width in spec.outputs.items())
