@@ -1,9 +1,7 @@
 """Requests for a model that takes tensors and no photos, made from its KServe v2 metadata: any model, without code.
 
-Inputs are what `input.json` in the model's folder of the Triton repository says, in the format of perf_analyzer's
-`--input-data`: {"data": [{"<input>": {"content": [...], "shape": [...]}, ...}, ...]}, shapes without the batch
-dimension where the model batches. Without that file they are drawn by a fixed seed, by type: floats from 0 to 1,
-integers and booleans 0 or 1, strings `fiveway`; a free dimension that is not the batch is 1.
+Inputs are drawn by a fixed seed, by type: floats from 0 to 1, integers and booleans 0 or 1, strings `fiveway`; a free
+dimension that is not the batch is 1. A parameter `load.<input>` in config.pbtxt fills an input with one value instead.
 """
 
 import http.client
@@ -21,7 +19,6 @@ from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 from tritonclient.grpc.service_pb2 import ModelInferRequest, ModelInferResponse
 
-from locustfiles import serving
 from locustfiles.answers import WrongAnswer
 from locustfiles.clients import DEADLINE_S, Answer, CallError, Payload
 from locustfiles.serving import Serving
@@ -45,11 +42,12 @@ READY_BYTES = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """An input or output; `shape` without the batch, -1 for a free dimension."""
+    """An input or output; `shape` without the batch, -1 for a free dimension. `value` is all that an input holds."""
 
     name: str
     datatype: str
     shape: tuple[int, ...]
+    value: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +74,16 @@ def described(address: str, model: str, _served: Serving) -> Model:
     config, metadata = (_get(address, f"/v2/models/{quote(model)}{page}") for page in ("/config", ""))
     max_batch = int(config.get("max_batch_size", 0))
 
+    values = {name: about["string_value"] for name, about in config.get("parameters", {}).items()}
+
     def tensors(found: Iterable[Mapping[str, Any]]) -> tuple[Tensor, ...]:
         drop = 1 if max_batch else 0
-        return tuple(Tensor(one["name"], one["datatype"], tuple(map(int, one["shape"][drop:]))) for one in found)
+        return tuple(
+            Tensor(
+                one["name"], one["datatype"], tuple(map(int, one["shape"][drop:])), values.get(f"load.{one['name']}")
+            )
+            for one in found
+        )
 
     return Model(model, tensors(metadata["inputs"]), tensors(metadata["outputs"]), max_batch)
 
@@ -123,23 +128,9 @@ def encode(protocol: str, model: Model, items: Sequence[Mapping[str, Array]], st
 
 
 def inputs(model: Model) -> list[dict[str, Array]]:
-    """The items that requests are made of, without a batch dimension. Raises CallError for a wrong input.json."""
-    path = serving.artifacts() / "repository" / model.name / "input.json"
-    try:
-        text = path.read_text()
-    except OSError:
-        rng = np.random.default_rng(SEED)
-        return [{one.name: _drawn(rng, one) for one in model.inputs} for _ in range(DRAWN)]
-    try:
-        items = json.loads(text)["data"]
-        found = [{one.name: _said(item[one.name], one) for one in model.inputs} for item in items]
-        if not found:
-            raise ValueError("it has no data")
-        return found
-    except (ValueError, LookupError, TypeError) as error:
-        raise CallError(
-            f"{model.name}/input.json: {error}: it must have every input, as perf_analyzer reads it"
-        ) from error
+    """The items that requests are made of, without a batch dimension. Raises CallError for what cannot be made."""
+    rng = np.random.default_rng(SEED)
+    return [{one.name: _drawn(rng, one) for one in model.inputs} for _ in range(DRAWN)]
 
 
 def check(protocol: str, model: Model, answer: Answer, items: int) -> None:
@@ -185,17 +176,13 @@ def flat(protocol: str, answer: Answer) -> NDArray[np.float32]:
 def _drawn(rng: np.random.Generator, one: Tensor) -> Array:
     shape = tuple(max(1, size) for size in one.shape)
     if one.datatype == BYTES:
-        return np.full(shape, "fiveway", object)
-    if one.datatype.startswith(("FP", "BF")):
-        return _typed(rng.random(shape), one.datatype)
-    return _typed(rng.integers(0, 2, shape), one.datatype)
-
-
-def _said(said: Any, one: Tensor) -> Array:
-    """An input of input.json: a flat list, or {"content", "shape"}."""
-    content, shape = (said["content"], said.get("shape")) if isinstance(said, dict) else (said, None)
-    values = np.array(content, object if one.datatype == BYTES else None)
-    return _typed(values.reshape(shape or one.shape), one.datatype)
+        return np.full(shape, one.value or "fiveway", object)
+    if one.value is not None:
+        try:
+            return _typed(np.full(shape, float(one.value)), one.datatype)
+        except ValueError:
+            raise CallError(f"load.{one.name} is {one.value!r} in config.pbtxt: it must be a number") from None
+    return _typed(rng.random(shape) if "F" in one.datatype else rng.integers(0, 2, shape), one.datatype)
 
 
 def _typed(values: Array, datatype: str) -> Array:

@@ -5,45 +5,66 @@ import os
 import shutil
 import tempfile
 import warnings
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from gateways.core.manifest import SCHEMA, Parity
-from models import parity, repository
+from models import parity, repository, tensors
 from models.currency import HANDLER, digests, photos, sha256
 from models.repository import Accelerator
-from models.sources import Loaded, labels, load
-from models.spec import Spec, SpecError
+from models.sources import Loaded, Origin, labels, load
+from models.spec import ImageSpec, Spec, SpecError, TensorsSpec
 
 OPSET = 17
 
 Tensor = npt.NDArray[np.float32]
 
 
-def export(spec: Spec, key: str, accelerator: Accelerator, directory: Path) -> Loaded:
+def export(spec: Spec, key: str, accelerator: Accelerator, directory: Path) -> Origin:
     """Write the artefacts of `spec` into `directory`. Raises BuildError where that cannot be done."""
+    with tempfile.TemporaryDirectory(dir=directory) as scratch:
+        about: dict[str, Any] = {}
+        if isinstance(spec, TensorsSpec):
+            origin: Origin = tensors.export(spec, directory, Path(scratch))
+        else:
+            assert isinstance(spec, ImageSpec)
+            origin, about = image_model(spec, accelerator, directory, Path(scratch))
+    manifest(spec, origin, key, about, directory)
+    return origin
+
+
+def image_model(
+    spec: ImageSpec, accelerator: Accelerator, directory: Path, scratch: Path
+) -> tuple[Origin, dict[str, Any]]:
+    """Every artefact of a model of photos, and what its manifest says besides."""
     # Debian's build of PyTorch stalls in this fuser.
     torch._C._jit_set_texpr_fuser_enabled(False)
     # The fused attention operator exists neither in ONNX nor in every PyTorch that may load the trace.
     torch.backends.mha.set_fastpath_enabled(False)
-    with tempfile.TemporaryDirectory(dir=directory) as scratch:
-        loaded = load(spec, Path(scratch))
-        tensors = sample_tensors(spec, directory / "tensors")
-        with torch.inference_mode():
-            agreement = models(spec, loaded, tensors, directory)
-        if spec.labels:
-            write_labels(spec, directory)
-        triton(spec, loaded, accelerator, directory)
-        archive(spec, directory, Path(scratch))
-    manifest(spec, loaded, key, agreement, directory)
-    return loaded
+    loaded = load(spec, scratch)
+    photographs = sample_tensors(spec, directory / "tensors")
+    with torch.inference_mode():
+        agreement = models(spec, loaded, photographs, directory)
+    if spec.labels:
+        write_labels(spec, directory)
+    triton(spec, loaded, accelerator, directory)
+    archive(spec, directory, scratch)
+    about = {
+        "preprocess": asdict(spec.preprocess),
+        "embedding_dim": spec.embedding_dim,
+        "classes": spec.classes,
+        "parity": asdict(agreement),
+    }
+    return loaded, about
 
 
-def sample_tensors(spec: Spec, directory: Path) -> dict[str, Tensor]:
+def sample_tensors(spec: ImageSpec, directory: Path) -> dict[str, Tensor]:
     """Every sample photo preprocessed, float32 [3, H, W] by photo name, and written as .npy."""
     directory.mkdir()
     tensors = {photo.stem: spec.preprocess.tensor(photo.read_bytes()) for photo in photos()}
@@ -52,7 +73,7 @@ def sample_tensors(spec: Spec, directory: Path) -> dict[str, Tensor]:
     return tensors
 
 
-def models(spec: Spec, loaded: Loaded, tensors: dict[str, Tensor], directory: Path) -> Parity:
+def models(spec: ImageSpec, loaded: Loaded, tensors: dict[str, Tensor], directory: Path) -> Parity:
     """Write model.pt and the ONNX file, and hold both against the PyTorch module; the answer is ONNX's agreement."""
     names, batch = list(tensors), np.stack(list(tensors.values()))
     wanted = [output.numpy() for output in loaded.module(torch.from_numpy(batch))]
@@ -71,11 +92,14 @@ def models(spec: Spec, loaded: Loaded, tensors: dict[str, Tensor], directory: Pa
     return parity.check("ONNX", names, wanted, run_onnx(onnx_file, batch))
 
 
-def write_onnx(spec: Spec, loaded: Loaded, example: torch.Tensor, path: Path) -> None:
-    """Opset 17, dynamic batch: input `image`, outputs as the spec names them."""
+def write_onnx(spec: ImageSpec, loaded: Loaded, example: torch.Tensor, path: Path) -> None:
+    """Dynamic batch: input `image`, outputs as the spec names them. Opset 17, where it was not ONNX before."""
     import onnx
 
     path.parent.mkdir(parents=True)
+    if loaded.graph:
+        shutil.copyfile(loaded.graph, path)
+        return
     names = ["image", *spec.outputs]
     torch.onnx.export(
         loaded.module,
@@ -106,7 +130,7 @@ def run_onnx(path: Path, batch: Tensor) -> list[Tensor]:
     return [np.concatenate(pair) for pair in zip(*parts, strict=True)]
 
 
-def write_labels(spec: Spec, directory: Path) -> None:
+def write_labels(spec: ImageSpec, directory: Path) -> None:
     """labels.txt: one label a line, by class index."""
     lines = labels(spec.labels)
     if len(lines) != spec.classes:
@@ -114,7 +138,7 @@ def write_labels(spec: Spec, directory: Path) -> None:
     (directory / "labels.txt").write_text("".join(f"{line}\n" for line in lines))
 
 
-def triton(spec: Spec, loaded: Loaded, accelerator: Accelerator, directory: Path) -> None:
+def triton(spec: ImageSpec, loaded: Loaded, accelerator: Accelerator, directory: Path) -> None:
     """Complete the Triton model repository around the ONNX file: <model>, and <model>_trt with the same weights."""
     names = (spec.name, f"{spec.name}_trt")
     file, twin = (directory / "repository" / name / "1" / "model.onnx" for name in names)
@@ -130,7 +154,7 @@ def triton(spec: Spec, loaded: Loaded, accelerator: Accelerator, directory: Path
         shutil.copyfile(file, twin)
 
 
-def archive(spec: Spec, directory: Path, scratch: Path) -> None:
+def archive(spec: ImageSpec, directory: Path, scratch: Path) -> None:
     """The TorchServe archive: the handler and model.pt. The handler reads the manifest and labels in the artefacts."""
     from model_archiver.model_archiver_config import ModelArchiverConfig
     from model_archiver.model_packaging import generate_model_archive
@@ -155,21 +179,18 @@ def archive(spec: Spec, directory: Path, scratch: Path) -> None:
         tempfile.tempdir = before
 
 
-def manifest(spec: Spec, loaded: Loaded, key: str, agreement: Parity, directory: Path) -> None:
+def manifest(spec: Spec, origin: Origin, key: str, about: Mapping[str, Any], directory: Path) -> None:
     """manifest.json, atomically: its presence says that all the rest is whole."""
     names = sorted(path.relative_to(directory).as_posix() for path in directory.rglob("*") if path.is_file())
     data = {
         "schema": SCHEMA,
         "model": spec.name,
         "kind": spec.kind,
-        "weights": loaded.weights,
-        "weights_source": loaded.source,
-        "preprocess": asdict(spec.preprocess),
-        "embedding_dim": spec.embedding_dim,
-        "classes": spec.classes,
+        "weights": origin.weights,
+        "weights_source": origin.source,
+        **about,
         "build_key": key,
         "files": digests(directory, names),
-        "parity": asdict(agreement),
     }
     partial = directory / "manifest.json.partial"
     partial.write_text(json.dumps(data, indent=1) + "\n")

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from models.spec import Spec
+from models.spec import ImageSpec
 
 Accelerator = Literal["cpu", "gpu"]
 
@@ -25,7 +25,7 @@ _TENSORRT = {
 }
 
 
-def config(spec: Spec, name: str, weights: str, accelerator: Accelerator, checksum: str = "") -> str:
+def config(spec: ImageSpec, name: str, weights: str, accelerator: Accelerator, checksum: str = "") -> str:
     """config.pbtxt of the model called `name`; with the SHA-256 of its model.onnx, of the accelerated one.
 
     It states no instance kind: Triton takes the GPU where it sees one.

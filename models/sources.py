@@ -2,9 +2,11 @@
 
 A function gets the library's name for the architecture and a file of weights (None: keep the random ones) and returns
 the plain module. What all share is in `load`: where the weights come from, the seed, the cut into embedding and logits.
+An ONNX file is both architecture and weights: models/from_onnx.py.
 """
 
 import importlib.util
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +15,10 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from models import from_onnx
+from models.errors import BuildError
 from models.hub import Unreachable, fetch
-from models.spec import Spec, SpecError
+from models.spec import ImageSpec, SpecError, Weights
 
 SEED = 0
 
@@ -45,12 +49,19 @@ class OneOutput(nn.Module):
 
 
 @dataclass(frozen=True)
-class Loaded:
-    """A model ready to export. `source` says in words where its weights come from."""
+class Origin:
+    """Whether a model's weights are real; `source` says in words where they come from."""
 
-    module: nn.Module
     weights: Literal["real", "random"]
     source: str
+
+
+@dataclass(frozen=True)
+class Loaded(Origin):
+    """A model ready to export. `graph` is its ONNX file, where it began as one."""
+
+    module: nn.Module
+    graph: Path | None = None
 
 
 def efficientnet_lite(name: str, weights: Path | None) -> nn.Module:
@@ -90,44 +101,79 @@ def torchvision(name: str, weights: Path | None) -> nn.Module:
     return models.get_model(name, weights=named[0])
 
 
+def timm(name: str, weights: Path | None) -> nn.Module:
+    """Any image model of timm, with a file of its state, as .safetensors or not."""
+    import timm
+
+    module: nn.Module = timm.create_model(name, pretrained=False, checkpoint_path=str(weights or ""))
+    return module
+
+
 SOURCES: dict[str, Callable[[str, Path | None], nn.Module]] = {
     "efficientnet_lite": efficientnet_lite,
     "open_clip": open_clip,
+    "timm": timm,
     "torchvision": torchvision,
 }
 
 
-def load(spec: Spec, scratch: Path) -> Loaded:
+def load(spec: ImageSpec, scratch: Path) -> Loaded:
     """The model of `spec`; a download lands in `scratch`. Raises SpecError and hub.BadDownload.
 
     Where the hub cannot be reached the weights are random, from a fixed seed: same shapes, same speed, no meaning.
     """
-    if spec.source.kind not in SOURCES:
-        raise SpecError(f"models/{spec.name}/model.toml: source.kind must be one of {', '.join(SOURCES)}")
-    path: Path | None
-    weights: Literal["real", "random"]
-    if spec.weights.file:
-        path, weights, source = _installed(spec.weights.file), "real", spec.weights.file
-    else:
-        path, weights, source = scratch / spec.weights.url.rsplit("/", 1)[-1], "real", spec.weights.url
-        try:
-            fetch(spec.weights.url, spec.weights.sha256, path)
-        except Unreachable as reason:
-            path, weights = None, "random"
-            source = f"random, seed {SEED}: {spec.weights.url} could not be fetched ({reason})"
+    if spec.source.kind not in (*SOURCES, "onnx"):
+        raise SpecError(f"models/{spec.name}/model.toml: source.kind must be one of {', '.join((*SOURCES, 'onnx'))}")
+    if spec.source.kind == "onnx":
+        path, origin = file_of(spec.weights, scratch)
+        graph = from_onnx.named(path, spec, scratch)
+        return Loaded(origin.weights, origin.source, from_onnx.module(graph), graph)
+    weights: Path | None
+    try:
+        weights, origin = file_of(spec.weights, scratch)
+    except Absent as absent:
+        weights, origin = None, Origin("random", f"random, seed {SEED}: {absent}")
     torch.manual_seed(SEED)
-    module = SOURCES[spec.source.kind](spec.source.name, path)
+    module = SOURCES[spec.source.kind](spec.source.name, weights)
     cut = TwoOutputs(module, spec.source.head) if spec.source.head else OneOutput(module)
-    return Loaded(cut.float().eval(), weights, source)
+    return Loaded(origin.weights, origin.source, cut.float().eval())
+
+
+class Absent(BuildError):
+    """No hub gave the file."""
+
+
+def file_of(weights: Weights, scratch: Path) -> tuple[Path, Origin]:
+    """The file of weights: where a package has it, or downloaded to `scratch`. Raises Absent and hub.BadDownload."""
+    if weights.file:
+        return _installed(weights.file), Origin("real", weights.file)
+    path = scratch / weights.url.rsplit("/", 1)[-1]
+    try:
+        fetch(weights.url, weights.sha256, path)
+    except Unreachable as reason:
+        raise Absent(f"{weights.url} could not be fetched ({reason})") from reason
+    return path, Origin("real", weights.url)
+
+
+def _imagenet() -> list[str]:
+    from torchvision.models._meta import _IMAGENET_CATEGORIES
+
+    return list(_IMAGENET_CATEGORIES)
+
+
+def _magika() -> list[str]:
+    about = json.loads(_installed("magika/models/standard_v3_3/config.min.json").read_text())
+    return list(about["target_labels_space"])
+
+
+LABELS: dict[str, Callable[[], list[str]]] = {"imagenet": _imagenet, "magika": _magika}
 
 
 def labels(name: str) -> list[str]:
     """The class labels called `name` in a spec, by class index. Raises SpecError."""
-    if name != "imagenet":
-        raise SpecError(f"labels {name!r} are not known (known: imagenet): add them to models/sources.py")
-    from torchvision.models._meta import _IMAGENET_CATEGORIES
-
-    return list(_IMAGENET_CATEGORIES)
+    if name not in LABELS:
+        raise SpecError(f"labels {name!r} are not known (known: {', '.join(LABELS)}): add them to models/sources.py")
+    return LABELS[name]()
 
 
 def _installed(file: str) -> Path:
@@ -136,4 +182,7 @@ def _installed(file: str) -> Path:
     found = importlib.util.find_spec(package)
     if not found or not found.origin:
         raise SpecError(f"package {package} is not installed: add it to models/requirements.in")
-    return Path(found.origin).parent / rest
+    path = Path(found.origin).parent / rest
+    if not path.is_file():
+        raise SpecError(f"package {package} has no {rest}: look for another name in this version")
+    return path

@@ -1,5 +1,7 @@
 """What a model is: models/<name>/model.toml, read into frozen data and checked before anything heavy is imported.
 
+An image model is served on every route:
+
     kind = "classifier"            # or "embedding": no classes, no labels, no head
     embedding_dim = 1280           # checked against what the model answers
     classes = 1000
@@ -17,14 +19,31 @@
 
     [preprocess]                   # gateways.core.preprocess
 
-Another torchvision classifier or OpenCLIP image tower is such a file and nothing else.
+Where the weights are an ONNX file, the graph is the architecture, and [source] names its tensors:
+
+    kind = "onnx"
+    input = "pixels"               # [N,3,H,W]
+    embedding = "/pool/Flatten"    # any tensor of the graph
+    logits = "probabilities"
+
+A model of another kind is an ONNX file that Triton serves as it is, on the tensor routes alone:
+
+    kind = "tensors"
+    [weights]                      # as above
+    [inputs.NAME]                  # none is needed:
+    shape = [1, 576]               # narrows what the graph leaves open, the batch included
+    value = 16000                  # what a load test fills this input with; otherwise seeded noise
+    [labels]
+    OUTPUT = "magika"              # for Triton's classification extension
+
+docs/models.md has examples.
 """
 
 import re
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Self
 
 from gateways.core.preprocess import Preprocess
 from models.errors import BuildError
@@ -38,11 +57,29 @@ class SpecError(BuildError):
 
 @dataclass(frozen=True)
 class Source:
-    """Where the architecture comes from. `head` is the dotted path of the last layer, empty for an embedding model."""
+    """Where the architecture comes from: a library's name for it, or the names of an ONNX graph's tensors.
+
+    `head` is the dotted path of the last layer; it and `logits` are empty for an embedding model.
+    """
 
     kind: str
-    name: str
+    name: str = ""
     head: str = ""
+    input: str = ""
+    embedding: str = ""
+    logits: str = ""
+
+    def __post_init__(self) -> None:
+        library, graph = (self.name, self.head), (self.input, self.embedding, self.logits)
+        if self.kind == "onnx" and (any(library) or not (self.input and self.embedding)):
+            raise ValueError("source.kind onnx needs input and embedding, and has no name or head")
+        if self.kind != "onnx" and (any(graph) or not self.name):
+            raise ValueError("source.name is missing, or source.kind is not onnx and has input, embedding or logits")
+
+    @property
+    def classifies(self) -> str:
+        """What gives the logits; empty for an embedding model."""
+        return self.logits if self.kind == "onnx" else self.head
 
 
 @dataclass(frozen=True)
@@ -63,26 +100,59 @@ class Weights:
 
 
 @dataclass(frozen=True)
+class Input:
+    """What a spec says about one input of a graph: () and None where it says nothing."""
+
+    shape: tuple[int, ...] = ()
+    value: float | None = None
+
+
+@dataclass(frozen=True)
 class Spec:
-    """One model. `classes` is 0 and `labels` empty for an embedding model."""
+    """What every model has."""
 
     name: str
-    kind: Literal["classifier", "embedding"]
+    kind: str
+    weights: Weights
+
+    KINDS: ClassVar[tuple[str, ...]] = ("classifier", "embedding", "tensors")
+
+    @classmethod
+    def load(cls, name: str, models: Path = MODELS) -> Self:
+        """Read `models`/`name`/model.toml. Raises SpecError, also when it is another sort of spec than `cls`."""
+        known = sorted(path.parent.name for path in models.glob("*/model.toml"))
+        if name not in known:
+            raise SpecError(f"no such model: set MODEL to one of {', '.join(known)}, or add models/<name>/model.toml")
+        path = models / name / "model.toml"
+        try:
+            data = tomllib.loads(path.read_text())
+            sort = TensorsSpec if data.get("kind") == "tensors" else ImageSpec
+            spec = sort.from_toml(name, data)
+        except ValueError as error:
+            raise SpecError(f"models/{name}/model.toml: {error}") from error
+        if not isinstance(spec, cls):
+            raise SpecError(f"models/{name}/model.toml: kind {spec.kind} does not fit here")
+        return spec
+
+
+@dataclass(frozen=True)
+class ImageSpec(Spec):
+    """A model of photos. `classes` is 0 and `labels` empty for an embedding model."""
+
     embedding_dim: int
     source: Source
-    weights: Weights
     preprocess: Preprocess
     classes: int = 0
     labels: str = ""
 
     def __post_init__(self) -> None:
-        if self.kind not in ("classifier", "embedding"):
-            raise ValueError(f'kind must be "classifier" or "embedding", got {self.kind!r}')
-        classifier = (self.classes, self.labels, self.source.head)
+        if self.kind not in self.KINDS[:2]:
+            raise ValueError(f"kind must be one of {', '.join(self.KINDS)}, got {self.kind!r}")
+        classifier = (self.classes, self.labels, self.source.classifies)
         if self.kind == "classifier" and not all(classifier):
-            raise ValueError("a classifier needs classes, labels and source.head")
+            raise ValueError("a classifier needs classes, labels and source.head (source.logits for ONNX)")
         if self.kind == "embedding" and any(classifier):
-            raise ValueError("an embedding model has no classes, labels or source.head")
+            raise ValueError("an embedding model has no classes, labels, source.head or source.logits")
         if self.embedding_dim < 1 or self.classes < 0:
             raise ValueError("embedding_dim and classes must be positive")
 
@@ -92,30 +162,48 @@ class Spec:
         return {"embedding": self.embedding_dim} | ({"logits": self.classes} if self.classes else {})
 
     @classmethod
-    def load(cls, name: str, models: Path = MODELS) -> "Spec":
-        """Read `models`/`name`/model.toml. Raises SpecError."""
-        known = sorted(path.parent.name for path in models.glob("*/model.toml"))
-        if name not in known:
-            raise SpecError(f"no such model: set MODEL to one of {', '.join(known)}, or add models/<name>/model.toml")
-        path = models / name / "model.toml"
-        try:
-            return cls._from_toml(name, tomllib.loads(path.read_text()))
-        except ValueError as error:
-            raise SpecError(f"models/{name}/model.toml: {error}") from error
-
-    @classmethod
-    def _from_toml(cls, name: str, data: dict[str, Any]) -> "Spec":
+    def from_toml(cls, name: str, data: dict[str, Any]) -> Self:
         steps = _table(
             data, "preprocess", {"resize": int, "crop": int, "interpolation": str, "mean": list, "std": list}
         )
         mean, std = (_rgb(steps, key) for key in ("mean", "std"))
-        source = _table(data, "source", {"kind": str, "name": str, "head": str}, optional=("head",))
-        weights = _table(data, "weights", {"file": str, "url": str, "sha256": str}, optional=("file", "url", "sha256"))
+        names = ("kind", "name", "head", "input", "embedding", "logits")
+        source = _table(data, "source", dict.fromkeys(names, str), optional=names[1:])
         rest = {key: value for key, value in data.items() if key not in ("preprocess", "source", "weights")}
         types = {"kind": str, "embedding_dim": int, "classes": int, "labels": str}
         top = _checked(rest, "", types, optional=("classes", "labels"))
         preprocess = Preprocess(steps["resize"], steps["crop"], steps["interpolation"], mean, std)
-        return cls(name=name, source=Source(**source), weights=Weights(**weights), preprocess=preprocess, **top)
+        return cls(name=name, source=Source(**source), weights=_weights(data), preprocess=preprocess, **top)
+
+
+@dataclass(frozen=True)
+class TensorsSpec(Spec):
+    """An ONNX file that is served as it is. `labels` maps an output to a name in models/sources.py."""
+
+    inputs: dict[str, Input] = field(default_factory=dict)
+    labels: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def from_toml(cls, name: str, data: dict[str, Any]) -> Self:
+        top = _checked(data, "", {"kind": str, "weights": dict, "inputs": dict, "labels": dict}, ("inputs", "labels"))
+        labels = _checked(top.get("labels", {}), "labels.", dict.fromkeys(top.get("labels", {}), str))
+        inputs = {one: _input(top["inputs"], one) for one in top.get("inputs", {})}
+        return cls(name=name, kind=top["kind"], weights=_weights(data), inputs=inputs, labels=labels)
+
+
+def _weights(data: dict[str, Any]) -> Weights:
+    names = ("file", "url", "sha256")
+    return Weights(**_table(data, "weights", dict.fromkeys(names, str), optional=names))
+
+
+def _input(inputs: dict[str, Any], name: str) -> Input:
+    about = inputs[name]
+    if isinstance(about, dict) and about and about.keys() <= {"shape", "value"}:
+        shape, value = about.get("shape", []), about.get("value", 0)
+        sizes = isinstance(shape, list) and all(type(dim) is int and (dim > 0 or dim == -1) for dim in shape)
+        if sizes and type(value) in (int, float):
+            return Input(tuple(shape), about.get("value"))
+    raise ValueError(f"inputs.{name} must be shape = [sizes, -1 for an open one], value = a number, or both")
 
 
 def _table(data: dict[str, Any], name: str, types: dict[str, type], optional: tuple[str, ...] = ()) -> dict[str, Any]:

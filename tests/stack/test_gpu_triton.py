@@ -17,11 +17,11 @@ from tritonclient.grpc import InferenceServerClient
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from models.repository import WARM_BATCHES, config
-from models.spec import Spec
+from models.spec import ImageSpec
 from tests.docker import docker, wait_until
 from tests.stack.test_triton_backend import HARDENED, IMAGE
 
-SPEC = Spec.load("efficientnet_lite0")
+SPEC = ImageSpec.load("efficientnet_lite0")
 CHECKSUM = "c" * 64
 CONFIGS = {SPEC.name: "", f"{SPEC.name}_trt": CHECKSUM}
 SMI = "#!/bin/sh\necho 'NVIDIA Test 1 (16 GB), 575.00'\n"

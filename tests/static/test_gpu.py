@@ -10,7 +10,7 @@ from google.protobuf import text_format
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from models.repository import config
-from models.spec import MODELS, Spec
+from models.spec import MODELS, ImageSpec, Spec
 from tests.repository import ROOT, compose
 
 # Everything that ACCELERATOR=gpu changes, as paths into the Compose model.
@@ -25,7 +25,10 @@ DIFFERENT = {
     },
 }  # fmt: skip
 
-BACKEND = json.loads((ROOT / "tests/static/onnxruntime_keys.json").read_text())
+BACKEND = json.loads((ROOT / "tests/static/onnxruntime_keys.json").read_teIMAGE_MODELS = [
+    path.parent.name for path in sorted(MODELS.glob("*/model.toml")) if isinstance(Spec.load(path.parent.name), ImageSpec)
+]
+xt())
 
 
 def leaves(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
@@ -71,10 +74,10 @@ def test_a_first_start_may_build_engines() -> None:
 
 
 @pytest.mark.parametrize("release", BACKEND["releases"])
-@pytest.mark.parametrize("model", sorted(path.parent.name for path in MODELS.glob("*/model.toml")))
+@pytest.mark.parametrize("model", IMAGE_MODELS)
 def test_every_tensorrt_key_is_known_to_the_release(model: str, release: str) -> None:
     """An unknown key or precision is a load error: each that we write is in the backend's own source."""
-    text = config(Spec.load(model), model, "real", "gpu", "0" * 64)
+    text = config(ImageSpec.load(model), model, "real", "gpu", "0" * 64)
     accelerators = text_format.Parse(text, ModelConfig()).optimization.execution_accelerators
     (tensorrt,) = accelerators.gpu_execution_accelerator
     assert set(tensorrt.parameters) <= set(BACKEND["tensorrt_keys"])

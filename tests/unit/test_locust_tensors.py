@@ -23,14 +23,14 @@ from tests.unit.tiny_artifacts import declare
 
 MIXED = Model(
     "mixed",
-    (Tensor("text", "BYTES", (2,)), Tensor("ids", "INT64", (-1,)), Tensor("half", "FP16", (1, 3))),
+    (Tensor("text", "BYTES", (2,)), Tensor("ids", "INT64", (-1,), "7"), Tensor("half", "FP16", (1, 3))),
     (Tensor("score", "FP32", (2,)), Tensor("label", "BYTES", (1,))),
     8,
 )
 STATES = Model(
     "states", (Tensor("x", "FP32", (1, -1)), Tensor("rate", "INT64", (1,))), (Tensor("y", "FP32", (1, 1)),), 0
 )
-CONFIG = {"max_batch_size": 8}
+CONFIG = {"max_batch_size": 8, "parameters": {"load.ids": {"string_value": "7"}}}
 METADATA = {
     "name": "mixed",
     "inputs": [
@@ -74,13 +74,6 @@ def triton() -> Iterator[str]:
         Thread(target=server.serve_forever, daemon=True).start()
         yield f"127.0.0.1:{server.server_port}"
         server.shutdown()
-
-
-def in_repository(artifacts: Path, model: str, text: str) -> None:
-    """The model's own inputs, where Triton's repository has the model."""
-    folder = artifacts / "repository" / model
-    folder.mkdir(parents=True)
-    (folder / "input.json").write_text(text)
 
 
 @pytest.mark.parametrize(("model", "batch"), [(MIXED, 1), (MIXED, 3), (STATES, 1)], ids=["one", "three", "unbatched"])
@@ -131,28 +124,17 @@ def test_draws_are_the_same_for_every_route() -> None:
     one, other = (tensors.inputs(MIXED) for _ in range(2))
     for a, b in zip(one, other, strict=True):
         assert all(np.array_equal(a[name], b[name]) for name in a)
-    assert set(np.unique([item["ids"] for item in one])) <= {0, 1}
+    assert all(0 <= item["half"].min() <= item["half"].max() <= 1 for item in one)
     assert {item["text"].shape for item in one} == {(2,)}
 
 
-def test_inputs_of_the_model_s_own(artifacts: Path) -> None:
-    """input.json as perf_analyzer reads it: flat lists, or content with a shape."""
-    item = {"x": {"content": [0.5, 1, 2, 3], "shape": [1, 4]}, "rate": [16000]}
-    in_repository(artifacts, "states", json.dumps({"data": [item]}))
-    (found,) = tensors.inputs(STATES)
-    assert found["x"].tolist() == [[0.5, 1, 2, 3]]
-    assert found["rate"].tolist() == [16000]
-    assert found["rate"].dtype.str == "<i8"
-
-
-@pytest.mark.parametrize(
-    "text", ["[", '{"data": []}', '{"data": [{"x": [1]}]}', '{"data": [{"x": [1, 2], "rate": "no"}]}']
-)
-def test_wrong_inputs_are_said(artifacts: Path, text: str) -> None:
-    """Not JSON, nothing in it, an input that is missing or has the wrong form: the line names the file."""
-    in_repository(artifacts, "states", text)
-    with pytest.raises(CallError, match=r"states/input\.json: .*as perf_analyzer reads it"):
-        tensors.inputs(STATES)
+def test_an_input_can_be_one_value(triton: str) -> None:
+    """What config.pbtxt says of an input is what all of it holds; anything but a number is said."""
+    model = calls.model_of(ROUTES["onnx-http"], Settings(triton))
+    assert {item["ids"].tolist()[0] for item in tensors.inputs(model)} == {7}
+    wrong = Model("w", (Tensor("x", "FP32", (2,), "much"),), (), 0)
+    with pytest.raises(CallError, match=r"load\.x is 'much' in config\.pbtxt"):
+        tensors.inputs(wrong)
 
 
 def http_answer(outputs: dict[str, tuple[str, list[int], bytes]]) -> Answer:

@@ -6,15 +6,16 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pytest
+import timm
 import torch
 
 from models.export import models, sample_tensors, triton, write_labels
 from models.parity import Disagreement
-from models.sources import Loaded, labels, load
-from models.spec import Source, Spec, SpecError, Weights
+from models.sources import SOURCES, Loaded, labels, load
+from models.spec import ImageSpec, Source, SpecError, Weights
 
 SPEC = replace(
-    Spec.load("densenet161"),
+    ImageSpec.load("densenet161"),
     name="small",
     embedding_dim=512,
     source=Source("torchvision", "resnet18", head="fc"),
@@ -79,7 +80,7 @@ def test_an_export_of_other_weights_is_refused(
     from models import export
     from models.sources import TwoOutputs
 
-    other = Loaded(TwoOutputs(resnet18(weights=None), "fc").eval(), "random", "")
+    other = Loaded("random", "", TwoOutputs(resnet18(weights=None), "fc").eval())
     write = export.write_onnx
     monkeypatch.setattr(export, "write_onnx", lambda spec, _, example, path: write(spec, other, example, path))
     with torch.inference_mode(), pytest.raises(Disagreement, match="ONNX disagrees with PyTorch on 3 of 3 photos"):
@@ -114,6 +115,16 @@ def test_labels_are_known_by_name(tmp_path: Path) -> None:
         (replace(SPEC, weights=Weights(file="no_such_package/file.pth")), "package no_such_package is not installed"),
     ],
 )
-def test_what_cannot_be_loaded_is_said(tmp_path: Path, spec: Spec, message: str) -> None:
+def test_what_cannot_be_loaded_is_said(tmp_path: Path, spec: ImageSpec, message: str) -> None:
     with pytest.raises(SpecError, match=message):
         load(spec, tmp_path)
+
+
+def test_a_timm_model_is_one_small_spec(tmp_path: Path) -> None:
+    """Its weights come as a file of its state; here there is no hub, so they are random."""
+    spec = replace(SPEC, source=Source("timm", "resnet10t", head="fc"))
+    module = load(spec, tmp_path).module
+    with torch.inference_mode():
+        assert [output.shape for output in module(torch.zeros(2, 3, 224, 224))] == [(2, 512), (2, 1000)]
+        torch.save(timm.create_model("resnet10t").state_dict(), tmp_path / "resnet10t.pth")
+        SOURCES["timm"]("resnet10t", tmp_path / "resnet10t.pth")

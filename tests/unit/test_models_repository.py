@@ -6,20 +6,23 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from locustfiles.bench import plan
 from models.repository import MAX_BATCH, Accelerator, config
-from models.spec import MODELS, Spec
+from models.spec import MODELS, ImageSpec, Spec
 
 CHECKSUM = "0123456789abcdef" * 4
 
+KNOWN = [path.parent.name for path in sorted(MODELS.glob("*/model.toml"))]
+IMAGE_MODELS = [name for name in KNOWN if isinstance(Spec.load(name), ImageSpec)]
+
 
 def parsed(model: str, accelerator: Accelerator = "cpu", *, checksum: str = "", weights: str = "real") -> ModelConfig:
-    return text_format.Parse(config(Spec.load(model), model, weights, accelerator, checksum), ModelConfig())
+    return text_format.Parse(config(ImageSpec.load(model), model, weights, accelerator, checksum), ModelConfig())
 
 
 @pytest.mark.parametrize("checksum", ["", CHECKSUM], ids=["plain", "accelerated"])
 @pytest.mark.parametrize("accelerator", ["cpu", "gpu"])
-@pytest.mark.parametrize("model", sorted(path.parent.name for path in MODELS.glob("*/model.toml")))
+@pytest.mark.parametrize("model", IMAGE_MODELS)
 def test_the_text_parses_and_states_the_models_tensors(model: str, accelerator: Accelerator, checksum: str) -> None:
-    got, spec = parsed(model, accelerator, checksum=checksum), Spec.load(model)
+    got, spec = parsed(model, accelerator, checksum=checksum), ImageSpec.load(model)
     assert (got.name, got.backend, got.max_batch_size) == (model, "onnxruntime", MAX_BATCH)
     assert [(tensor.name, list(tensor.dims)) for tensor in got.input] == [("image", [3, 224, 224])]
     assert {tensor.name: tensor.dims[0] for tensor in got.output} == spec.outputs

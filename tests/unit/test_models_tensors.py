@@ -1,0 +1,83 @@
+"""A model of tensors: its config.pbtxt says what its graph says, narrowed by its spec."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import onnx
+import pytest
+from google.protobuf import text_format
+from onnx import TensorProto, helper
+from tritonclient.grpc.model_config_pb2 import DataType, ModelConfig
+
+from models.sources import Absent
+from models.spec import Input, SpecError, TensorsSpec, Weights
+from models.tensors import config, export, graph, narrowed
+from tests.stack.onnx_models import IR_VERSION, OPSET
+
+SPEC = TensorsSpec("small", "tensors", Weights(file="package/model.onnx"))
+
+
+def write(path: Path, x: list[int | str], y: list[int | str], rate: list[int | str]) -> Path:
+    """A graph y = x, which takes an INT64 `rate` too."""
+    nodes = [helper.make_node("Identity", ["x"], ["y"]), helper.make_node("Identity", ["rate"], ["same"])]
+    types = {"x": (TensorProto.FLOAT16, x), "rate": (TensorProto.INT64, rate)}
+    inputs = [helper.make_tensor_value_info(name, *about) for name, about in types.items()]
+    outputs = [
+        helper.make_tensor_value_info("y", TensorProto.FLOAT16, y),
+        helper.make_tensor_value_info("same", TensorProto.INT64, rate),
+    ]
+    made = helper.make_graph(nodes, "test", inputs, outputs)
+    onnx.save(helper.make_model(made, opset_imports=[OPSET], ir_version=IR_VERSION), path)
+    return path
+
+
+def parsed(spec: TensorsSpec, path: Path) -> ModelConfig:
+    inputs, outputs = graph(path)
+    return text_format.Parse(config(spec, [narrowed(spec, one) for one in inputs], outputs), ModelConfig())
+
+
+def test_an_open_first_dimension_of_all_tensors_is_the_batch(tmp_path: Path) -> None:
+    """A tensor that is a scalar in a batch of one is one element for Triton, reshaped to none."""
+    got = parsed(SPEC, write(tmp_path / "m.onnx", ["n", "width"], ["n", "width"], ["n"]))
+    assert got.max_batch_size == 32
+    found = [(one.name, DataType.Name(one.data_type), list(one.dims)) for one in got.input]
+    assert found == [("x", "TYPE_FP16", [-1]), ("rate", "TYPE_INT64", [1])]
+    assert got.input[1].HasField("reshape")
+    assert not got.input[1].reshape.shape
+    assert got.HasField("dynamic_batching")
+
+
+def test_a_scalar_or_a_fixed_first_dimension_means_no_batches(tmp_path: Path) -> None:
+    got = parsed(SPEC, write(tmp_path / "m.onnx", ["n", 4], ["n", 4], []))
+    assert got.max_batch_size == 0
+    assert [list(one.dims) for one in got.input] == [[-1, 4], [1]]
+    assert not got.input[1].HasField("reshape")
+    assert not got.HasField("dynamic_batching")
+
+
+def test_the_spec_narrows_a_shape_and_states_a_value(tmp_path: Path) -> None:
+    """A load test reads the value from the config's parameters."""
+    path = write(tmp_path / "m.onnx", ["n", "width"], ["n", "width"], [])
+    got = parsed(replace(SPEC, inputs={"x": Input((1, 576)), "rate": Input(value=16000)}), path)
+    assert list(got.input[0].dims) == [1, 576]
+    assert got.parameters["load.rate"].string_value == "16000"
+
+
+@pytest.mark.parametrize("shape", [(1, 5), (4,), (1, -1)])
+def test_a_shape_that_the_graph_cannot_have_is_refused(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    inputs, _ = graph(write(tmp_path / "m.onnx", ["n", 4], ["n", 4], []))
+    with pytest.raises(SpecError, match=r"inputs\.x\.shape is .*, the graph has \[-1, 4\] \(-1: open\)"):
+        narrowed(replace(SPEC, inputs={"x": Input(shape)}), inputs[0])
+
+
+def test_what_is_no_onnx_file_is_said(tmp_path: Path) -> None:
+    (tmp_path / "m.onnx").write_bytes(b"not a graph")
+    with pytest.raises(SpecError, match="the weights are no ONNX model"):
+        graph(tmp_path / "m.onnx")
+
+
+def test_a_download_that_fails_is_an_error_and_not_a_random_model(tmp_path: Path) -> None:
+    """There is no graph without the file."""
+    spec = replace(SPEC, weights=Weights(url="https://127.0.0.1:9/m.onnx", sha256="0" * 8))
+    with pytest.raises(Absent, match="could not be fetched"):
+        export(spec, tmp_path, tmp_path)
