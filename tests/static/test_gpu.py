@@ -25,10 +25,12 @@ DIFFERENT = {
     },
 }  # fmt: skip
 
-BACKEND = json.loads((ROOT / "tests/static/onnxruntime_keys.json").read_teIMAGE_MODELS = [
-    path.parent.name for path in sorted(MODELS.glob("*/model.toml")) if isinstance(Spec.load(path.parent.name), ImageSpec)
+BACKEND = json.loads((ROOT / "tests/static/onnxruntime_keys.json").read_text())
+MODELS_OF_PHOTOS = [
+    name
+    for name in sorted(path.parent.name for path in MODELS.glob("*/model.toml"))
+    if isinstance(Spec.load(name), ImageSpec)
 ]
-xt())
 
 
 def leaves(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
@@ -74,7 +76,7 @@ def test_a_first_start_may_build_engines() -> None:
 
 
 @pytest.mark.parametrize("release", BACKEND["releases"])
-@pytest.mark.parametrize("model", IMAGE_MODELS)
+@pytest.mark.parametrize("model", MODELS_OF_PHOTOS)
 def test_every_tensorrt_key_is_known_to_the_release(model: str, release: str) -> None:
     """An unknown key or precision is a load error: each that we write is in the backend's own source."""
     text = config(ImageSpec.load(model), model, "real", "gpu", "0" * 64)
