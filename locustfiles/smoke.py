@@ -58,7 +58,7 @@ def main() -> int:
         chosen = settings.parse(vars(options), names)
     except (settings.BadSetting, serving.NothingServed) as bad:
         parser.error(str(bad))
-    for name in ROUTES.keys() - set(names) if not options.routes else ():
+    for name in () if options.routes else [name for name in ROUTES if name not in names]:
         print(f"{name} not for {now.model}: {settings.unfit(ROUTES[name], now)}", flush=True)
 
     until = time.monotonic() + options.wait

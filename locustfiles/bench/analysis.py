@@ -81,8 +81,13 @@ def analyse(run: Run, *, price_per_hour: float | None = None) -> dict[str, Any]:
         "resamples": statistics.RESAMPLES,
         "cells": found,
         "ratios": ratios,
-        "hypotheses": hypotheses.judge(run, found, ratios) if run.study == "fiveway" else [],
+        # They are about photos.
+        "hypotheses": hypotheses.judge(run, found, ratios) if run.study == "fiveway" and not _of_tensors(run) else [],
     }
+
+
+def _of_tensors(run: Run) -> bool:
+    return run.environment.get("model", {}).get("takes") == "tensors"
 
 
 def _measure(run: Run, cell: Cell, price: float | None) -> Measured:

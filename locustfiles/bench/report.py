@@ -154,7 +154,7 @@ def _page(result: Mapping[str, Any], *, drawn: bool = True) -> dict[str, Any]:
     parts = [_part(rows, verdicts, setting, drawn) for setting in results.settings(rows)]
     first = parts[0] if parts else None
     beside = published.beside(result["analysis"], [cell for cell, _ in from_json(result).cells])
-    beside = beside if result["study"] == "fiveway" else []
+    beside = beside if result["analysis"]["hypotheses"] else []
     return {
         "result": result,
         "title": f"{_study(result)}: {result['environment']['model']['name']} on {result['environment']['machine']}",

@@ -13,7 +13,7 @@ import numpy as np
 import onnxruntime as ort
 from numpy.typing import NDArray
 
-from gateways.triton.backends.onnxruntime.signature import Config, ConfigError, Signature, Tensor
+from gateways.triton.backends.onnxruntime.signature import Config, ConfigError, Signature, Tensor, served_dims
 
 ERROR, FATAL = 3, 4
 
@@ -59,6 +59,7 @@ class Engine:
             raise ConfigError(f"ONNX Runtime could not set up {', '.join(sorted(missing))}")
         self._run_options = run_options(config)
         self.signature = _signature(self._session)
+        self._first = {tensor.name: _filled(tensor, config) for tensor in self.signature.inputs}
 
     def run(self, outputs: Sequence[str], feeds: Mapping[str, NDArray[np.generic]]) -> list[NDArray[np.generic]]:
         """One inference; the outputs in the order of their names."""
@@ -66,13 +67,13 @@ class Engine:
         return answer
 
     def first_inference(self) -> Mapping[str, int]:
-        """Run the model once on zeros (variable dims 1) and count the graph nodes that each execution provider ran.
+        """Run the model once and count the graph nodes that each execution provider ran. Its inputs are zeros, variable
+        dims 1, unless the config says more of them (dims, or a value in a parameter `load.<input>`).
 
         A provider that takes a whole subgraph runs it as one node. Raises what the inference raises.
         """
-        inputs = {tensor.name: _zeros(tensor) for tensor in self.signature.inputs}
         try:
-            self.run([tensor.name for tensor in self.signature.outputs], inputs)
+            self.run([tensor.name for tensor in self.signature.outputs], self._first)
         finally:
             profile = Path(self._session.end_profiling())
             events = json.loads(profile.read_text())
@@ -176,11 +177,16 @@ def _signature(session: ort.InferenceSession) -> Signature:
     return Signature(inputs, outputs, defaulted)
 
 
-def _zeros(tensor: Tensor) -> NDArray[np.generic]:
-    shape = tuple(abs(dim) for dim in tensor.dims)
+def _filled(tensor: Tensor, config: Config) -> NDArray[np.generic]:
+    said = next(
+        (served_dims(one, config["max_batch_size"] > 0) for one in config["input"] if one["name"] == tensor.name), ()
+    )
+    dims = said if len(said) == len(tensor.dims) else tensor.dims
+    shape = tuple(max(1, a, b) for a, b in zip(dims, tensor.dims, strict=True))
     if tensor.data_type == "TYPE_STRING":
         return np.full(shape, "", dtype=object)
-    return np.zeros(shape, NUMPY_TYPES[tensor.data_type])
+    value = config.get("parameters", {}).get(f"load.{tensor.name}", {}).get("string_value", 0)
+    return np.full(shape, float(value)).astype(NUMPY_TYPES[tensor.data_type])
 
 
 NUMPY_TYPES: dict[str, type[np.generic]] = {
