@@ -52,11 +52,14 @@ PUBLISHED_RULES = (
 OPEN_LOOP_RULE = (
     "Open loop: calls begin by a schedule, and a latency counts from the scheduled start, however late it was."
 )
-COMMON_RULES = (
-    "Requests are encoded before the clock starts; what that costs is a column of its own.",
+PHOTO_RULES = (
     "Preprocessing boundary: JPEG routes send a photo that the server decodes and resizes; tensor routes send FP32"
     " tensors that were prepared before, and that work is in no column.",
-    "Model and tensors are FP32; that the routes agree, whatever a provider does inside, was checked first.",
+    "Model and tensors are FP32, but TensorRT, where it is a provider, computes in FP16; that the routes agree, whatever a"
+    " provider does inside, was checked first.",
+)
+COMMON_RULES = (
+    "Requests are encoded before the clock starts; what that costs is a column of its own.",
     "Connections are counted, and bytes are those on the wire. Nothing is assumed.",
     "A small machine runs clients and servers on the same cores: it shows which way takes less work, not what a GPU"
     " would do.",
@@ -181,6 +184,7 @@ def _page(result: Mapping[str, Any], *, drawn: bool = True) -> dict[str, Any]:
         "rules": [
             *(FAIR_RULES if result["method"] == "fair" else PUBLISHED_RULES),
             *([OPEN_LOOP_RULE] if any(row["rate"] for row in rows) else []),
+            *(PHOTO_RULES if result["environment"]["model"].get("takes") != "tensors" else ()),
             *COMMON_RULES,
         ],
         "commands": _commands(result),
