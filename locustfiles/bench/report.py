@@ -55,8 +55,8 @@ OPEN_LOOP_RULE = (
 PHOTO_RULES = (
     "Preprocessing boundary: JPEG routes send a photo that the server decodes and resizes; tensor routes send FP32"
     " tensors that were prepared before, and that work is in no column.",
-    "Model and tensors are FP32, but TensorRT, where it is a provider, computes in FP16; that the routes agree, whatever a"
-    " provider does inside, was checked first.",
+    "Model and tensors are FP32, but TensorRT, where it is a provider, computes in FP16; that the routes agree,"
+    " whatever a provider does inside, was checked first.",
 )
 COMMON_RULES = (
     "Requests are encoded before the clock starts; what that costs is a column of its own.",
