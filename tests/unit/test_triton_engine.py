@@ -19,6 +19,7 @@ def everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """An ONNX Runtime that was built with all providers."""
     monkeypatch.setattr(ort, "get_available_providers", lambda: [TENSORRT, CUDA, OPENVINO, CPU])
     monkeypatch.setattr(ort, "preload_dlls", lambda directory: None, raising=False)
+    monkeypatch.setenv("TRITON_SERVER", "/somewhere")
     monkeypatch.delenv("DEVICE", raising=False)
 
 

@@ -86,8 +86,8 @@ class Engine:
 
 
 def on_cuda() -> bool:
-    """Whether DEVICE says that this server is for a GPU: the light server without Docker (scripts/native)."""
-    return os.environ.get("DEVICE") == "cuda"
+    """Whether this is the light server on a GPU, which it is outside of its image alone (scripts/native, `serve`)."""
+    return os.environ.get("DEVICE") == "cuda" and "TRITON_SERVER" in os.environ
 
 
 def providers(config: Config) -> list[tuple[str, dict[str, str]]]:
