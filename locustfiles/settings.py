@@ -1,5 +1,7 @@
 """What a run can choose besides Locust's own options: declared once for the command line, the page and the workers."""
 
+import os
+import re
 from argparse import ArgumentParser
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -35,7 +37,7 @@ class Settings:
         """host:port that the clients of `route` connect to."""
         if self.target == EDGE:
             return self.host
-        return route.direct if self.target == DIRECT and route.direct else edge_address(self.target)
+        return direct_address(route.direct) if self.target == DIRECT and route.direct else edge_address(self.target)
 
     def served(self, route: Route) -> str:
         """What the model that `route` asks is called at its server; raises BadSetting where there is none."""
@@ -117,6 +119,22 @@ def parse(values: Mapping[str, Any], routes: Iterable[str]) -> Settings:
         reasons = "; ".join(f"{name}: {why}" for name, why in senseless.items())
         raise BadSetting(f"{reasons}. Choose from {', '.join(fit(ROUTES, now))}")
     return Settings(host, batch, values["photo"], values["target"], values["policy"], now)
+
+
+def direct_address(name: str) -> str:
+    """host:port of a server that has the host:port `name` in the network of Compose; raises BadSetting.
+
+    Elsewhere only without Docker (scripts/native): DIRECT_ADDRESSES="triton:8000=127.0.0.1:18000 ..." says where.
+    """
+    pairs = os.environ.get("DIRECT_ADDRESSES", "").split()
+    if wrong := [pair for pair in pairs if not re.fullmatch(r"[^=:]+:\d+=[^=:]+:\d+", pair)]:
+        raise BadSetting(f"DIRECT_ADDRESSES holds {wrong[0]!r}: write pairs like triton:8000=127.0.0.1:18000")
+    return dict(pair.split("=") for pair in pairs).get(name, name)
+
+
+def native() -> bool:
+    """Whether the servers run without Docker, beside the load."""
+    return bool(os.environ.get("DIRECT_ADDRESSES"))
 
 
 def edge_address(host: str, wrong: str = "") -> str:

@@ -6,6 +6,7 @@ Standard library only: health checks read it every few seconds.
 import asyncio
 import json
 import logging
+import os
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -15,7 +16,7 @@ SCHEMA = 1
 NAME = "serving.json"
 NEXT = "serving.next.json"
 """What a swap is about to serve."""
-FOLLOWED = Path("/tmp/serving")
+FOLLOWED = Path(os.environ.get("TMPDIR", "/tmp"), "serving")
 """Where a server that follows says, inside its container, which model it serves."""
 POLL_S = 1.0
 RETRY_S = 5.0

@@ -1,6 +1,10 @@
-"""Run the server: `python3 -m gateways.jpeg_http`. What it serves is read from /artifacts, and followed."""
+"""Run the server: `python3 -m gateways.jpeg_http`. What it serves is read from ARTIFACTS (/artifacts), and followed.
+
+LISTEN is its host:port, by default port 8000 of every address.
+"""
 
 import logging
+import os
 import sys
 from pathlib import Path
 
@@ -13,7 +17,7 @@ from gateways.jpeg_http import PORT
 from gateways.jpeg_http.app import create_app
 from gateways.jpeg_http.served import Served
 
-ARTIFACTS = Path("/artifacts")
+ARTIFACTS = Path(os.environ.get("ARTIFACTS", "/artifacts"))
 
 
 def main() -> None:
@@ -23,10 +27,11 @@ def main() -> None:
         served = Served(ARTIFACTS, Serving.load(ARTIFACTS))
     except (DeviceError, ManifestError, ServingError) as error:
         sys.exit(f"jpeg-http: {error}")
+    host, _, port = os.environ.get("LISTEN", f"0.0.0.0:{PORT}").rpartition(":")
     uvicorn.run(
         create_app(served),
-        host="0.0.0.0",
-        port=PORT,
+        host=host,
+        port=int(port),
         loop="uvloop",
         http="httptools",
         access_log=False,

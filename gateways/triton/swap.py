@@ -16,7 +16,7 @@ from pathlib import Path
 from gateways.core.serving import NEXT, Serving, ServingError
 from gateways.triton.health import load, ok, probe
 
-ARTIFACTS = Path("/artifacts")
+ARTIFACTS = Path(os.environ.get("ARTIFACTS", "/artifacts"))
 # Engines may be built while a model loads, and both models share the cores.
 LOAD_S = 1800.0
 ANSWER_S = 180.0

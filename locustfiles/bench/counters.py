@@ -24,7 +24,7 @@ from urllib.parse import quote
 
 from locustfiles.bench.measured import Cell
 from locustfiles.routes import ROUTES
-from locustfiles.settings import DIRECT, EDGE
+from locustfiles.settings import DIRECT, EDGE, direct_address, native
 
 EDGE_STATISTICS, TRITON = "edge:9901", "triton:8000"
 LISTENER = "listener.0.0.0.0_8080.downstream_cx_total"
@@ -51,7 +51,10 @@ _Unreadable = (OSError, http.client.HTTPException, ValueError, LookupError, Type
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """This network namespace since it was made, the loopback left out: bytes, and TCP connections opened from here."""
+    """This network namespace since it was made, the loopback left out: bytes, and TCP connections opened from here.
+
+    Without Docker the calls are on the loopback, where bytes have no direction: none are counted.
+    """
 
     sent: int = 0
     received: int = 0
@@ -165,7 +168,7 @@ def _servers(cell: Cell, served: str, reasons: list[str]) -> tuple[Edge | None, 
         return None, None
     last: tuple[Edge | None, Triton | None] | None = None
     begin = time.monotonic()
-    with _connection(EDGE_STATISTICS) as edge_page, _connection(TRITON) as triton_page:
+    with _connection(EDGE_STATISTICS) as edge_page, _connection(direct_address(TRITON)) as triton_page:
         while True:
             failed: list[str] = []
             edge = triton = None
@@ -297,7 +300,7 @@ def _runs_on_triton(cell: Cell) -> bool:
 def _network() -> Network:
     sent = received = 0
     for interface in NETWORK.iterdir():
-        if interface.name != "lo":
+        if interface.name != "lo" and not native():
             sent += int((interface / "statistics" / "tx_bytes").read_text())
             received += int((interface / "statistics" / "rx_bytes").read_text())
     names, values = [line.split() for line in SNMP.read_text().splitlines() if line.startswith("Tcp:")]

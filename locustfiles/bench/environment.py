@@ -19,12 +19,16 @@ from typing import Any
 from urllib.parse import quote
 
 from locustfiles import serving
+from locustfiles.settings import direct_address, native
 
 CLIENTS = ("locust", "gevent", "geventhttpclient", "grpcio", "hdrhistogram", "numpy", "protobuf", "tritonclient")
 """The libraries that a client's latency can depend on."""
 
 OF_THE_STACK = ("accelerator", "devices", "envoy_config_sha256", "providers", "services")
 """The host's facts that describe the servers which run on it."""
+
+OF_DOCKER = ("docker", "envoy_config_sha256", "providers", "services")
+"""The host's facts about containers, which are not what is measured where the servers run without Docker."""
 
 PATIENCE_S = 5
 NODES = re.compile(r"^fiveway_execution_provider_nodes\{(.*)\} (\d+)", re.M)
@@ -38,6 +42,8 @@ def collect(options: Mapping[str, Any]) -> dict[str, Any]:
     here = not all("://" in one for one in targets)
     if not here:
         host = {name: fact for name, fact in host.items() if name not in OF_THE_STACK}
+    if native():
+        host = {name: fact for name, fact in host.items() if name not in OF_DOCKER}
     return {
         "collected_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": host.get("commit"),
@@ -47,13 +53,14 @@ def collect(options: Mapping[str, Any]) -> dict[str, Any]:
         "client_limits": limits(),
         "accelerator": host.get("accelerator"),
         "device": _guarded(_device, host.get("devices")),
+        "native": native(),
         "docker": host.get("docker"),
         "services": _guarded(_services, host.get("services")),
         "envoy": {
-            "version": _envoy_version() if here else None,
+            "version": _envoy_version() if here and not native() else None,
             "config_sha256": host.get("envoy_config_sha256"),
         },
-        "triton": _triton_version("http://triton:8000" if here else targets[0]),
+        "triton": _triton_version(f"http://{direct_address('triton:8000')}" if here else targets[0]),
         "model": _model(here),
         "providers": _guarded(_providers, host.get("providers")) or (_asked_providers() if here else None),
         "versions": {"python": platform.python_version()} | {name: _version(name) for name in CLIENTS},
@@ -140,7 +147,7 @@ def _asked_providers() -> dict[str, dict[str, int]] | None:
     """The same from Triton's metrics, for a run without the host's facts."""
     labelled = [
         (dict(re.findall(r'(\w+)="([^"]*)"', labels)), nodes)
-        for labels, nodes in NODES.findall(_get("http://triton:8002/metrics"))
+        for labels, nodes in NODES.findall(_get(f"http://{direct_address('triton:8002')}/metrics"))
     ]
     return _providers([label | {"nodes": nodes} for label, nodes in labelled if {"model", "provider"} <= set(label)])
 
@@ -167,7 +174,11 @@ def _model(here: bool) -> dict[str, Any]:
     configs = [f"{file} {digest}\n" for file, digest in sorted(files.items()) if file.endswith("/config.pbtxt")]
     if here and not manifest:
         asked = filter(None, (name, now.accelerated))
-        configs = [text for model in asked if (text := _get(f"http://triton:8000/v2/models/{quote(model)}/config"))]
+        configs = [
+            text
+            for model in asked
+            if (text := _get(f"http://{direct_address('triton:8000')}/v2/models/{quote(model)}/config"))
+        ]
     return {
         "name": name,
         "takes": "photos" if now.images else "tensors",

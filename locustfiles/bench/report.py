@@ -414,7 +414,7 @@ def _environment(result: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("Triton", facts["triton"]),
         ("Envoy", facts["envoy"]["version"]),
         ("Envoy config", facts["envoy"]["config_sha256"]),
-        ("Docker", facts["docker"]),
+        ("Docker", "none: servers and load ran as plain processes" if facts.get("native") else facts["docker"]),
         ("load generator", _limits(limits)),
         *((f"service {name}", f"{_limits(service)}; {service['image']}") for name, service in services.items()),
         ("versions", ", ".join(f"{name} {version or 'absent'}" for name, version in facts["versions"].items())),

@@ -338,3 +338,17 @@ def test_what_cannot_be_read_is_said(stack: Stack, monkeypatch: pytest.MonkeyPat
     assert found == Delta(reasons=found.reasons)
     assert len(found.reasons) == 3
     assert all("cannot be read" in reason for reason in found.reasons)
+
+
+def test_without_docker_triton_is_elsewhere_and_bytes_are_not_counted(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DIRECT_ADDRESSES says where; on the loopback a byte has no direction, and what the wires carry is not ours."""
+    monkeypatch.setenv("DIRECT_ADDRESSES", f"triton:8000={counters.TRITON}")
+    monkeypatch.setattr(counters, "TRITON", "triton:8000")
+    cell = Cell("onnx-grpc", "onnx-grpc", target="direct", batch=2)
+    before = read(cell, "m")
+    stack.calls(5, batch=2, edge=False)
+    found = delta(before, read(cell, "m"))
+    assert (found.server_requests, found.connections, found.reasons) == (5, 5, [])
+    assert (found.sent_bytes, found.received_bytes) == (0, 0)

@@ -420,6 +420,30 @@ HOST: dict[str, Any] = {
 
 
 @pytest.mark.usefixtures("silent")
+def test_without_docker_the_servers_are_asked_and_no_container_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stack that runs beside it is not what was measured: what really ran the models is Triton's own word."""
+    pages = {
+        "http://127.0.0.1:18000/v2": '{"version": "2.51.0"}',
+        "http://127.0.0.1:18002/metrics":
+            'fiveway_execution_provider_nodes{model="m",provider="CUDAExecutionProvider",version="1"} 57',
+    }  # fmt: skip
+    monkeypatch.setattr(environment, "_get", pages.__getitem__)
+    monkeypatch.setenv("FIVEWAY_HOST", json.dumps(HOST))
+    monkeypatch.setenv("DIRECT_ADDRESSES", "triton:8000=127.0.0.1:18000 triton:8002=127.0.0.1:18002")
+    found = environment.collect({"target": ["direct"]})
+    follows_the_schema(found)
+    assert found["native"]
+    assert (found["docker"], found["services"], found["envoy"]) == (
+        None,
+        None,
+        {"version": None, "config_sha256": None},
+    )
+    assert found["triton"] == "2.51.0"
+    assert found["providers"] == {"m": {"CUDAExecutionProvider": 57}}
+    assert found["device"] == {"name": "A100", "driver": "550.54", "count": 2}
+
+
+@pytest.mark.usefixtures("silent")
 def test_the_environment_has_what_the_host_the_servers_and_the_artefacts_say(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -104,3 +104,24 @@ def test_nothing_served_says_what_to_do(served: Path) -> None:
     (served / "serving.json").unlink()
     with pytest.raises(BadSetting, match="No such file"):
         settings.parse(form(), ["onnx-http"])
+
+
+def test_direct_addresses_lead_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without Docker each server is where DIRECT_ADDRESSES says; the others, and all without it, keep their names."""
+    chosen = settings.parse(form(target="direct"), ["jpeg-http", "onnx-http"])
+    assert chosen.address(ROUTES["onnx-http"]) == "triton:8000"
+    assert not settings.native()
+    monkeypatch.setenv("DIRECT_ADDRESSES", "triton:8000=127.0.0.1:18000 triton:8001=127.0.0.1:18001")
+    assert settings.native()
+    assert chosen.address(ROUTES["onnx-http"]) == "127.0.0.1:18000"
+    assert chosen.address(ROUTES["trt-grpc"]) == "127.0.0.1:18001"
+    assert chosen.address(ROUTES["jpeg-http"]) == "jpeg-http:8000"
+    assert settings.parse(form(), ["onnx-http"]).address(ROUTES["onnx-http"]) == "edge:8080"
+
+
+@pytest.mark.parametrize("pairs", ["triton:8000", "triton=127.0.0.1:1", "triton:8000=127.0.0.1:1,triton:8001=x:2"])
+def test_direct_addresses_are_pairs(pairs: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is no pair is named, with an example."""
+    monkeypatch.setenv("DIRECT_ADDRESSES", pairs)
+    with pytest.raises(BadSetting, match=r"write pairs like triton:8000=127\.0\.0\.1:18000"):
+        settings.direct_address("triton:8000")

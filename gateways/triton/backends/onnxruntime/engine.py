@@ -7,6 +7,7 @@ import os
 import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,8 @@ from numpy.typing import NDArray
 from gateways.triton.backends.onnxruntime.signature import Config, ConfigError, Signature, Tensor, served_dims
 
 ERROR, FATAL = 3, 4
+
+TENSORRT = "libnvinfer.so.10"
 
 # optimization.graph.level, with the values of Triton's own backend.
 GRAPH_LEVELS = {
@@ -43,7 +46,7 @@ def read_signature(path: Path) -> Signature:
 
 
 class Engine:
-    """A session on the execution providers that the config declares for a CPU instance."""
+    """A session on the execution providers that the config declares for the device."""
 
     def __init__(self, path: Path, config: Config) -> None:
         """Raises ConfigError for a config that cannot be honoured, ONNX Runtime's own errors for a broken file."""
@@ -83,9 +86,27 @@ class Engine:
         return Counter(provider for _, provider in sorted(ran))
 
 
+def on_cuda() -> bool:
+    """Whether this is the light server on a GPU, which it is outside of its image alone (scripts/native, `serve`)."""
+    return os.environ.get("DEVICE") == "cuda" and "TRITON_SERVER" in os.environ
+
+
 def providers(config: Config) -> list[tuple[str, dict[str, str]]]:
-    """The execution providers of a CPU instance, best first. GPU accelerators are for GPU instances: ignored here."""
-    accelerators = config.get("optimization", {}).get("execution_accelerators", {}).get("cpu_execution_accelerator", [])
+    """The execution providers for the device, best first; the accelerators of the other device are ignored."""
+    accelerators = config.get("optimization", {}).get("execution_accelerators", {})
+    chosen = (
+        [*_tensorrt(accelerators.get("gpu_execution_accelerator", [])), ("CUDAExecutionProvider", {})]
+        if on_cuda()
+        else _openvino(accelerators.get("cpu_execution_accelerator", []), config)
+    )
+    if absent := {name for name, _ in chosen} - set(ort.get_available_providers()):
+        raise ConfigError(f"ONNX Runtime here has no {', '.join(sorted(absent))}")
+    if on_cuda():
+        ort.preload_dlls(directory="")  # CUDA's libraries, from the wheels beside this one
+    return [*chosen, ("CPUExecutionProvider", {})]
+
+
+def _openvino(accelerators: Sequence[Config], config: Config) -> list[tuple[str, dict[str, str]]]:
     chosen = []
     for name in [accelerator["name"] for accelerator in accelerators]:
         if name != "openvino":
@@ -97,7 +118,37 @@ def providers(config: Config) -> list[tuple[str, dict[str, str]]]:
                 {"device_type": "CPU", "precision": "FP32", "num_of_threads": str(threads(config))},
             )
         )
-    return [*chosen, ("CPUExecutionProvider", {})]
+    return chosen
+
+
+def _tensorrt(accelerators: Sequence[Config]) -> list[tuple[str, dict[str, str]]]:
+    """TensorRT where the config asks for it. Raises ConfigError without its libraries: CUDA would be a wrong label."""
+    chosen = []
+    for accelerator in accelerators:
+        if accelerator["name"] != "tensorrt":
+            raise ConfigError(f"unknown gpu_execution_accelerator '{accelerator['name']}': there is 'tensorrt'")
+        try:
+            import_module("tensorrt_libs")  # the wheel's; it loads what lies in it
+        except ImportError:
+            try:
+                ctypes.CDLL(TENSORRT)
+            except OSError as error:
+                raise ConfigError(f"no TensorRT here ({TENSORRT} is not found): install its libraries") from error
+        chosen.append(("TensorrtExecutionProvider", _tensorrt_options(accelerator.get("parameters", {}))))
+    return chosen
+
+
+def _tensorrt_options(parameters: Mapping[str, str]) -> dict[str, str]:
+    """The parameters of Triton's own backend as ONNX Runtime's options, which have the same names but for these two."""
+    options = dict(parameters)
+    precision = options.pop("precision_mode", "FP32")
+    if precision not in ("FP16", "FP32"):
+        raise ConfigError(f"precision_mode is {precision}: use FP16 or FP32")
+    if size := options.pop("max_workspace_size_bytes", ""):
+        options["trt_max_workspace_size"] = size
+    if cache := options.get("trt_engine_cache_path"):
+        Path(cache).mkdir(parents=True, exist_ok=True)
+    return options | {"trt_fp16_enable": str(int(precision == "FP16"))}
 
 
 def session_options(config: Config) -> ort.SessionOptions:

@@ -1,5 +1,7 @@
 """Triton's `onnxruntime` backend, in Python: serves on a CPU what the C++ backend of the same name serves.
 
+Without Docker it serves on CUDA too (scripts/native).
+
 Triton runs this module in one stub process per model instance (its "Python-based backend"). A model repository needs
 nothing special: `backend: "onnxruntime"`, `platform: "onnxruntime_onnx"`, or a model.onnx without any config.
 
@@ -45,7 +47,7 @@ class TritonPythonModel:
 
         _self_test()
         config: Config = json.loads(args["model_config"])
-        if args["model_instance_kind"] != "CPU":
+        if args["model_instance_kind"] != "CPU" and not engine.on_cuda():
             raise signature.ConfigError("this image has no GPU: leave out instance_group.kind, or say KIND_CPU")
         folder = Path(args["model_repository"]) / args["model_version"]
         self._engine = engine.Engine(engine.model_path(folder / config["default_model_filename"]), config)

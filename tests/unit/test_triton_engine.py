@@ -1,0 +1,93 @@
+"""Which execution providers a Triton config gets on which device; and what it is told that it cannot have."""
+
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import onnxruntime as ort
+import pytest
+
+from gateways.triton.backends.onnxruntime import engine
+from gateways.triton.backends.onnxruntime.signature import ConfigError
+
+CPU, CUDA, OPENVINO, TENSORRT = (f"{name}ExecutionProvider" for name in ("CPU", "CUDA", "OpenVINO", "Tensorrt"))
+
+
+@pytest.fixture(autouse=True)
+def everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An ONNX Runtime that was built with all providers."""
+    monkeypatch.setattr(ort, "get_available_providers", lambda: [TENSORRT, CUDA, OPENVINO, CPU])
+    monkeypatch.setattr(ort, "preload_dlls", lambda directory: None, raising=False)
+    monkeypatch.setenv("TRITON_SERVER", "/somewhere")
+    monkeypatch.delenv("DEVICE", raising=False)
+
+
+@pytest.fixture
+def cuda(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEVICE", "cuda")
+
+
+@pytest.fixture
+def tensorrt(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tensorrt_libs", ModuleType("tensorrt_libs"))
+
+
+def config(**parameters: str) -> dict[str, Any]:
+    """An accelerated model's, which names an accelerator for either device."""
+    accelerators = {
+        "cpu_execution_accelerator": [{"name": "openvino"}],
+        "gpu_execution_accelerator": [{"name": "tensorrt", "parameters": parameters}],
+    }
+    return {"optimization": {"execution_accelerators": accelerators}}
+
+
+def names(of: dict[str, Any]) -> list[str]:
+    return [name for name, _ in engine.providers(of)]
+
+
+def test_on_a_cpu() -> None:
+    """The plain model runs on the CPU provider, the accelerated one on OpenVINO; TensorRT is for the other device."""
+    assert names({}) == [CPU]
+    assert names(config()) == [OPENVINO, CPU]
+
+
+@pytest.mark.usefixtures("cuda", "tensorrt")
+def test_on_a_gpu() -> None:
+    """The plain model runs on CUDA, the accelerated one on TensorRT; OpenVINO is for the other device."""
+    assert names({}) == [CUDA, CPU]
+    assert names(config()) == [TENSORRT, CUDA, CPU]
+
+
+@pytest.mark.usefixtures("cuda", "tensorrt")
+def test_parameters_are_those_of_tritons_own_backend(tmp_path: Path) -> None:
+    """Precision and workspace have other names in ONNX Runtime, the rest has the same; the cache's folder is made."""
+    cache = tmp_path / "engines" / "abc"
+    given = {"precision_mode": "FP16", "max_workspace_size_bytes": "1024", "trt_engine_cache_path": str(cache)}
+    assert engine.providers(config(**given))[0] == (
+        TENSORRT,
+        {"trt_fp16_enable": "1", "trt_max_workspace_size": "1024", "trt_engine_cache_path": str(cache)},
+    )
+    assert cache.is_dir()
+    assert engine.providers(config())[0] == (TENSORRT, {"trt_fp16_enable": "0"})
+    with pytest.raises(ConfigError, match="precision_mode is INT8: use FP16 or FP32"):
+        engine.providers(config(precision_mode="INT8"))
+
+
+@pytest.mark.usefixtures("cuda")
+def test_without_tensorrts_libraries_the_model_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CUDA in TensorRT's place would be measured under a wrong name; the plain model is served all the same."""
+    monkeypatch.setitem(sys.modules, "tensorrt_libs", None)
+    with pytest.raises(ConfigError, match=r"no TensorRT here \(libnvinfer.so.10 is not found\): install its libraries"):
+        engine.providers(config())
+    assert names({}) == [CUDA, CPU]
+
+
+@pytest.mark.parametrize(("device", "missing"), [("cuda", CUDA), ("cpu", OPENVINO)])
+@pytest.mark.usefixtures("tensorrt")
+def test_a_provider_that_was_not_built_in_is_named(device: str, missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A build for the other device says what it lacks: nothing falls back to the CPU in silence."""
+    monkeypatch.setenv("DEVICE", device)
+    monkeypatch.setattr(ort, "get_available_providers", lambda: [TENSORRT, CPU])
+    with pytest.raises(ConfigError, match=f"ONNX Runtime here has no {missing}"):
+        engine.providers(config())
