@@ -173,17 +173,13 @@ def _model(here: bool) -> dict[str, Any]:
     files = manifest.get("files") or {}
     configs = [f"{file} {digest}\n" for file, digest in sorted(files.items()) if file.endswith("/config.pbtxt")]
     if here and not manifest:
-        asked = filter(None, (name, now.accelerated))
-        configs = [
-            text
-            for model in asked
-            if (text := _get(f"http://{direct_address('triton:8000')}/v2/models/{quote(model)}/config"))
-        ]
+        models = f"http://{direct_address('triton:8000')}/v2/models"
+        configs = [_get(f"{models}/{quote(model)}/config") for model in (name, now.accelerated) if model]
     return {
         "name": name,
         "takes": "photos" if now.images else "tensors",
         "checksum": files.get(f"repository/{name}/1/model.onnx"),
-        "config_sha256": hashlib.sha256("".join(configs).encode()).hexdigest() if configs else None,
+        "config_sha256": hashlib.sha256("".join(configs).encode()).hexdigest() if any(configs) else None,
         "build_key": manifest.get("build_key"),
         "weights": manifest.get("weights"),
         "weights_source": manifest.get("weights_source"),

@@ -424,6 +424,8 @@ def test_without_docker_the_servers_are_asked_and_no_container_is_named(monkeypa
     """A stack that runs beside it is not what was measured: what really ran the models is Triton's own word."""
     pages = {
         "http://127.0.0.1:18000/v2": '{"version": "2.51.0"}',
+        "http://127.0.0.1:18000/v2/models/tiny/config": "{}",
+        "http://127.0.0.1:18000/v2/models/tiny_trt/config": "{}",
         "http://127.0.0.1:18002/metrics":
             'fiveway_execution_provider_nodes{model="m",provider="CUDAExecutionProvider",version="1"} 57',
     }  # fmt: skip
