@@ -20,9 +20,10 @@ import locust
 
 from locustfiles.bench.counters import delta, read
 from locustfiles.bench.measured import Cell
+from locustfiles.calls import requests_of
 from locustfiles.routes import ROUTES
 from locustfiles.settings import Settings
-from locustfiles.user import connect, requests_of
+from locustfiles.user import connect
 
 calls, connections = int(sys.argv[1]), int(sys.argv[2])
 found = {}
@@ -33,7 +34,7 @@ for route in ROUTES.values():
                 continue
             chosen = Settings("edge:8080", batch, target=target)
             ready = requests_of(route, chosen)
-            cell, served = Cell(route.name, route.name, batch, target=target), chosen.model + route.suffix
+            cell, served = Cell(route.name, route.name, batch, target=target), chosen.served(route)
             connect(route, chosen).send(ready[0])
             before = read(cell, served)
             nothing = delta(before, read(cell, served))

@@ -21,7 +21,7 @@ from locustfiles.bench.measured import Cell, Visit
 from locustfiles.settings import Settings
 
 truth.WARM_S = 0
-served = Settings("edge:8080").model
+served = Settings("edge:8080").serving.model
 found = {}
 for route in ("onnx-http", "onnx-grpc"):
     for users in (1, 8):
