@@ -9,7 +9,10 @@ from tests.conftest import STACK
 from tests.docker import containers, docker, health
 
 # 5557, where workers on other machines join, is on any free port unless LOCUST_MASTER_PORT says which.
-PUBLISHED = {"edge": {8080: EDGE_PORT}, "locust-master": {8089: LOCUST_PORT, 5557: None}}
+PUBLISHED: dict[str, dict[int, int | None]] = {
+    "edge": {8080: EDGE_PORT},
+    "locust-master": {8089: LOCUST_PORT, 5557: None},
+}
 
 services = pytest.mark.parametrize("name", sorted(STACK))
 
