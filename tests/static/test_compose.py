@@ -14,17 +14,19 @@ PUBLISHED = {
     ("locust-master", "127.0.0.1", "0", 5557),
 }
 EXPECTED = {
-    "bench", "edge", "jpeg-http", "locust-master", "locust-worker", "models", "tests", "torchserve", "triton",
+    "bench", "checks", "edge", "jpeg-http", "locust-master", "locust-worker", "models", "tests", "torchserve", "triton",
     "typed-grpc",
 }  # fmt: skip
 # Run once and end: no health to ask for.
-ONE_SHOTS = {"bench", "models", "tests"}
+ONE_SHOTS = {"bench", "checks", "models", "tests"}
 # Only what a script of their own runs: never part of a plain `up`.
-IN_PROFILES = {"bench", "tests"}
+IN_PROFILES = {"bench": "bench", "checks": "tests", "tests": "tests"}
 # What a container may write of the checkout: the bench its results.
 WRITABLE = {("bench", "/results")}
 # The test runner speaks to the Docker engine, so it is root.
-ROOT_USERS = {"tests"}
+ROOT_USERS = {"checks", "tests"}
+# The stack is asked as a user on this machine would; what needs no stack is alone with its loopback.
+NETWORK_MODES = {"checks": "none", "tests": "host"}
 
 services = pytest.mark.parametrize("name", sorted(EXPECTED))
 
@@ -60,7 +62,7 @@ def test_hardening(name: str) -> None:
     assert found["init"] is True
     assert not found.get("privileged")
     assert {"pid", "ipc", "userns_mode"}.isdisjoint(found)
-    assert found.get("network_mode") == ("host" if name in ROOT_USERS else None)
+    assert found.get("network_mode") == NETWORK_MODES.get(name)
 
 
 @services
@@ -130,9 +132,9 @@ def test_artefacts_have_one_writer(name: str) -> None:
 
 
 def test_what_only_a_script_runs_is_in_a_profile() -> None:
-    """`docker compose up` neither builds nor starts the test runner and the bench: each has a profile of its name."""
+    """`docker compose up` neither builds nor starts the test runner and the bench: each is in a profile."""
     profiles = {name: found["profiles"] for name, found in compose()["services"].items() if found.get("profiles")}
-    assert profiles == {name: [name] for name in IN_PROFILES}
+    assert profiles == {name: [profile] for name, profile in IN_PROFILES.items()}
 
 
 def test_start_order_follows_health() -> None:
