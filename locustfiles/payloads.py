@@ -64,9 +64,14 @@ def payloads(encode: Encoder, served: str, tensors: Path, size: str, batch: int)
     def beginning_at(start: int) -> Payload:
         return encode(Images(tuple(names[(start + i) % len(names)] for i in range(batch)), tensors, served))
 
+    return in_turn(beginning_at, len(names), batch)
+
+
+def in_turn(beginning_at: Callable[[int], Payload], items: int, batch: int) -> tuple[Payload, ...]:
+    """As many requests as it takes to send each of so many items equally often, within READY_BYTES."""
     first = beginning_at(0)
-    evenly = len(names) // math.gcd(len(names), batch)
-    count = min(evenly, max(1, READY_BYTES // len(first.body)))
+    evenly = items // math.gcd(items, batch)
+    count = min(evenly, max(1, READY_BYTES // max(1, len(first.body))))
     return (first, *(beginning_at(batch * i) for i in range(1, count)))
 
 

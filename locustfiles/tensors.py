@@ -21,6 +21,7 @@ from tritonclient.grpc.service_pb2 import ModelInferRequest, ModelInferResponse
 
 from locustfiles.answers import WrongAnswer
 from locustfiles.clients import DEADLINE_S, Answer, CallError, Payload
+from locustfiles.payloads import in_turn
 from locustfiles.serving import Serving
 
 Array = NDArray[Any]
@@ -37,7 +38,6 @@ BYTES = "BYTES"
 SEED = 20_261_121
 DRAWN = 8
 """How many different requests are drawn."""
-READY_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +92,7 @@ def described(address: str, model: str, _served: Serving) -> Model:
 def payloads(protocol: str, model: Model, batch: int, _served: Serving) -> tuple[Payload, ...]:
     """The requests of `batch` items that a user sends in turn, within READY_BYTES. Raises CallError for bad inputs."""
     items = inputs(model)
-    count = len(items) // math.gcd(len(items), batch)
-    first = encode(protocol, model, items, 0, batch)
-    count = min(count, max(1, READY_BYTES // max(1, len(first.body))))
-    return (first, *(encode(protocol, model, items, batch * i, batch) for i in range(1, count)))
+    return in_turn(lambda start: encode(protocol, model, items, start, batch), len(items), batch)
 
 
 def encode(protocol: str, model: Model, items: Sequence[Mapping[str, Array]], start: int, batch: int) -> Payload:

@@ -74,9 +74,10 @@ def _ask(name: str, host: str, target: str, photo: str, batch: int) -> Answers:
         client = connect(route, chosen)
         try:
             # The n-th request of one image is the n-th photo; the first request of a batch begins with the first photo.
+            check = check_of(route, chosen)
             for index, payload in enumerate(requests_of(route, chosen)[: len(names) if size == 1 else 1]):
                 answer = client.send(payload)
-                check_of(route, chosen)(answer, payload.images)
+                check(answer, payload.images)
                 if not chosen.serving.images:
                     found.append((f"request {index} of batch {size}", tensors.flat(route.format.protocol, answer)))
                     continue
