@@ -9,7 +9,7 @@ from itertools import combinations
 from typing import Any
 
 from locustfiles.bench import hypotheses, split, statistics
-from locustfiles.bench.measured import Cell, Run, Visit
+from locustfiles.bench.measured import Cell, Run, Visit, of_tensors
 from locustfiles.bench.plan import PUBLISHED_METHOD
 from locustfiles.bench.statistics import IMAGES_PER_S, MIN_BLOCKS, Estimate, Interval, Window, figure, share
 from locustfiles.clients.policy import COLD
@@ -82,12 +82,10 @@ def analyse(run: Run, *, price_per_hour: float | None = None) -> dict[str, Any]:
         "cells": found,
         "ratios": ratios,
         # They are about photos.
-        "hypotheses": hypotheses.judge(run, found, ratios) if run.study == "fiveway" and not _of_tensors(run) else [],
+        "hypotheses": hypotheses.judge(run, found, ratios)
+        if run.study == "fiveway" and not of_tensors(run.environment)
+        else [],
     }
-
-
-def _of_tensors(run: Run) -> bool:
-    return run.environment.get("model", {}).get("takes") == "tensors"
 
 
 def _measure(run: Run, cell: Cell, price: float | None) -> Measured:

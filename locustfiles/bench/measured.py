@@ -135,3 +135,8 @@ def from_json(result: Mapping[str, Any]) -> Run:
     ]
     known = {k: result[k] for k in ("study", "started_at", "method", "options", "environment", "parity", "ended")}
     return Run(cells=cells, **known)
+
+
+def of_tensors(environment: Mapping[str, Any]) -> bool:
+    """Whether the model took tensors and no photos: then an image is one item of a batch."""
+    return bool((environment.get("model") or {}).get("takes") == "tensors")

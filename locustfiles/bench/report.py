@@ -11,7 +11,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
 from locustfiles.bench import plots, published, results
-from locustfiles.bench.measured import from_json
+from locustfiles.bench.measured import from_json, of_tensors
 from locustfiles.bench.plots import Plot, Ratio
 from locustfiles.bench.results import Row, bracketed, by_batch, by_users, digits, escaped
 
@@ -184,7 +184,7 @@ def _page(result: Mapping[str, Any], *, drawn: bool = True) -> dict[str, Any]:
         "rules": [
             *(FAIR_RULES if result["method"] == "fair" else PUBLISHED_RULES),
             *([OPEN_LOOP_RULE] if any(row["rate"] for row in rows) else []),
-            *(PHOTO_RULES if result["environment"]["model"].get("takes") != "tensors" else ()),
+            *(PHOTO_RULES if not of_tensors(result["environment"]) else ()),
             *COMMON_RULES,
         ],
         "commands": _commands(result),

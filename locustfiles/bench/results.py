@@ -17,7 +17,7 @@ from typing import Any
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 
-from locustfiles.bench.measured import FINISHED, SCHEMA, Run
+from locustfiles.bench.measured import FINISHED, SCHEMA, Run, of_tensors
 
 RESULT = "result.json"
 INTERVALS = ("p50_ms", "p90_ms", "p99_ms", "images_per_s", "cost_per_million_images")
@@ -205,7 +205,7 @@ def label(result: Mapping[str, Any]) -> str:
         f" {model['name']} with {model['weights'] or 'unknown'} weights; {providers(environment)}."
         f" Intervals are {confidence * 100:g} %."
     )
-    if model.get("takes") == "tensors":
+    if of_tensors(environment):
         text += " The model takes tensors: an image here is one item of a batch."
     if result["method"] != "fair":
         text += f" Method: {result['method']}."
