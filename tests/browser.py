@@ -59,6 +59,11 @@ class Page:
             await asyncio.sleep(0.2)
         return value
 
+    async def reload(self) -> None:
+        """Open the page again. What is read next is the new page's: the old one is marked, and may linger for a while."""
+        await self.evaluate("window.old = true; location.reload()")
+        await self.wait_for("!window.old")
+
     async def screenshot(self, path: Path) -> None:
         """A PNG of the whole page."""
         picture = await self.call("Page.captureScreenshot", captureBeyondViewport=True)

@@ -94,7 +94,8 @@ Value = str | Mapping[str, str] | None
 
 
 def _limits(facts: Mapping[str, Any]) -> str:
-    return f"{facts['cpus'] or 'no limit of'} cores, {facts['memory_bytes'] or 'no limit of'} bytes"
+    cores = f" on {facts['cpuset']}" if facts.get("cpuset") else ""
+    return f"{facts['cpus'] or 'no limit of'} cores{cores}, {facts['memory_bytes'] or 'no limit of'} bytes"
 
 
 def _device(environment: Mapping[str, Any]) -> str:

@@ -88,17 +88,24 @@ def slug(cpu: str | None, cores: int | None, memory_gib: int | None) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
 
 
-def limits(root: Path = Path("/sys/fs/cgroup")) -> dict[str, float | int | None]:
-    """This container's limits, in cores and bytes, from cgroup v2 or v1; null where there is none."""
+def limits(root: Path = Path("/sys/fs/cgroup")) -> dict[str, float | int | str | None]:
+    """This container's limits, in cores and bytes from cgroup v2 or v1, and its CPU set; null where there is none."""
     quota, _, period = _read(root / "cpu.max").partition(" ")
     if not quota:
         quota, period = _read(root / "cpu/cpu.cfs_quota_us"), _read(root / "cpu/cpu.cfs_period_us")
     memory = _read(root / "memory.max") or _read(root / "memory/memory.limit_in_bytes")
     return {
         "cpus": int(quota) / int(period) if quota.isdigit() and period.isdigit() else None,
+        "cpuset": _cpuset(),
         # v1 writes "no limit" as the largest whole number of pages.
         "memory_bytes": int(memory) if memory.isdigit() and int(memory) < 2**62 else None,
     }
+
+
+def _cpuset() -> str | None:
+    """The cores that this process may use, `0,2`; null where those are all."""
+    cores = os.sched_getaffinity(0)
+    return None if len(cores) == os.cpu_count() else ",".join(str(core) for core in sorted(cores))
 
 
 def _host() -> dict[str, Any]:
@@ -122,6 +129,7 @@ def _services(containers: Any) -> dict[str, dict[str, Any]] | None:
         known["replicas"] += 1
         known["image"] = container["image"]
         known["cpus"] = container["nano_cpus"] / 1e9 or None
+        known["cpuset"] = container.get("cpuset") or None
         known["memory_bytes"] = container["memory_bytes"] or None
         known["pids"] = container["pids"] if container["pids"] > 0 else None
     return services or None

@@ -424,6 +424,7 @@ def _environment(result: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def _limits(facts: Mapping[str, Any]) -> str:
     cpus = f"{facts['cpus']:g} cores" if facts["cpus"] else "no CPU limit"
+    cpus += f" (CPU set {facts['cpuset']})" if facts.get("cpuset") else ""
     memory = f"{facts['memory_bytes'] / 2**30:.3g} GiB" if facts["memory_bytes"] else "no memory limit"
     replicas = f"{facts['replicas']} x " if facts.get("replicas", 1) > 1 else ""
     return f"{replicas}{cpus}, {memory}"

@@ -86,9 +86,8 @@ async def test_the_routes_tab_shows_every_route() -> None:
         stats = await page.evaluate("fetch('stats/requests').then(answer => answer.json())")
         download = await page.evaluate("fetch('routes.csv').then(answer => answer.text())")
         # The page asks no more once the test is over: it is opened again.
-        await page.evaluate("location.reload()")
-        await page.wait_for(f"{ROWS}.length > {len(ROUTES)}")
-        head, *shown = await page.evaluate(ROWS)
+        await page.reload()
+        head, *shown = await page.wait_for(f"(rows => rows.length > {len(ROUTES)} && rows)({ROWS})")
 
     assert head[:6] == ["Route", "Requests", "Failures", "p50 ms", "p90 ms", "p99 ms"]
     table = {row[0]: row for row in shown}
@@ -144,7 +143,7 @@ async def start(page: Page, **form: Any) -> None:
     assert answer["success"], answer
     # A page that is opened before the load is there asks for nothing more.
     await page.wait_for("fetch('stats/requests').then(answer => answer.json()).then(all => all.state === 'running')")
-    await page.evaluate("location.reload()")
+    await page.reload()
 
 
 async def stop(page: Page) -> None:

@@ -28,8 +28,8 @@ CHANGES: dict[str, tuple[str, object, str]] = {
     ),
     "limits": (
         "environment/services",
-        {"edge": SERVICE, "triton": SERVICE | {"cpus": 1.0}},
-        "limits: triton 2.0 cores, 3221225472 bytes against triton 1.0 cores, 3221225472 bytes",
+        {"edge": SERVICE, "triton": SERVICE | {"cpus": 1.0, "cpuset": "0"}},
+        "limits: triton 2.0 cores, 3221225472 bytes against triton 1.0 cores on 0, 3221225472 bytes",
     ),
     "client-limits": (
         "environment/client_limits",

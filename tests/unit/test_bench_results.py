@@ -353,8 +353,10 @@ def test_a_machine_has_the_name_that_budgets_gives_it(cpu: str | None, cores: in
     assert environment.slug(cpu, cores, memory) == name
 
 
-def test_limits_are_read_from_both_kinds_of_cgroup(tmp_path: Path) -> None:
-    """cgroup v2 and v1 say the same in other files; no limit is null."""
+def test_limits_are_read_from_both_kinds_of_cgroup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """cgroup v2 and v1 say the same in other files; no limit is null, and so is a CPU set of all cores."""
+    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
     v2, v1, none = tmp_path / "v2", tmp_path / "v1", tmp_path / "none"
     for folder in (v2, v1 / "cpu", v1 / "memory", none):
         folder.mkdir(parents=True)
@@ -365,10 +367,11 @@ def test_limits_are_read_from_both_kinds_of_cgroup(tmp_path: Path) -> None:
     (v1 / "memory/memory.limit_in_bytes").write_text("9223372036854771712\n")
     (none / "cpu.max").write_text("max 100000\n")
     (none / "memory.max").write_text("max\n")
-    assert environment.limits(v2) == {"cpus": 1.5, "memory_bytes": 1 << 30}
-    assert environment.limits(v1) == {"cpus": 2.0, "memory_bytes": None}
-    assert environment.limits(none) == {"cpus": None, "memory_bytes": None}
-    assert environment.limits(tmp_path / "nowhere") == {"cpus": None, "memory_bytes": None}
+    assert environment.limits(v2) == {"cpus": 1.5, "cpuset": None, "memory_bytes": 1 << 30}
+    assert environment.limits(v1) == {"cpus": 2.0, "cpuset": None, "memory_bytes": None}
+    assert environment.limits(none) == {"cpus": None, "cpuset": None, "memory_bytes": None}
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3, 1})
+    assert environment.limits(tmp_path / "nowhere") == {"cpus": None, "cpuset": "1,3", "memory_bytes": None}
 
 
 def follows_the_schema(found: dict[str, Any]) -> None:
@@ -407,7 +410,7 @@ HOST: dict[str, Any] = {
     "commit": "abc", "dirty": True, "cpu": "AMD EPYC", "cores": 8, "memory_gib": 32, "kernel": "6.1", "docker": "26",
     "accelerator": "gpu", "envoy_config_sha256": "dd",
     "services": [
-        {"service": "triton", "image": "sha256:1", "nano_cpus": 1_500_000_000, "memory_bytes": 0, "pids": 512},
+        {"service": "triton", "image": "sha256:1", "nano_cpus": 1_500_000_000, "cpuset": "0", "memory_bytes": 0, "pids": 512},
         {"service": "locust-worker", "image": "sha256:2", "nano_cpus": 0, "memory_bytes": 1 << 30, "pids": 0},
         {"service": "locust-worker", "image": "sha256:2", "nano_cpus": 0, "memory_bytes": 1 << 30, "pids": 0},
     ],
@@ -470,7 +473,7 @@ def test_the_environment_has_what_the_host_the_servers_and_the_artefacts_say(
     assert found["device"] == {"name": "A100", "driver": "550.54", "count": 2}
     assert found["providers"] == {"m": {"TensorrtExecutionProvider": 3, "CUDAExecutionProvider": 2}}
     assert found["services"]["triton"] == {
-        "replicas": 1, "image": "sha256:1", "cpus": 1.5, "memory_bytes": None, "pids": 512,
+        "replicas": 1, "image": "sha256:1", "cpus": 1.5, "cpuset": "0", "memory_bytes": None, "pids": 512,
     }  # fmt: skip
     assert found["services"]["locust-worker"]["replicas"] == 2
     config = found["model"].pop("config_sha256")
