@@ -98,7 +98,8 @@ def infer_path(model: str) -> str:
 
 def kserve_http(model: str, shape: tuple[int, ...], body: bytes, datatype: str = "FP32") -> Http:
     """KServe v2 with the binary tensor extension."""
-    inputs = [{"name": "image", "shape": shape, "datatype": datatype, "parameters": {"binary_data_size": len(body)}}]
+    about = {"shape": shape, "datatype": datatype, "parameters": {"binary_data_size": len(body)}}
+    inputs = [{"name": "jpeg" if datatype == "BYTES" else "image", **about}]
     head = json.dumps({"inputs": inputs}).encode()
     return Http(
         infer_path(model),
@@ -109,13 +110,26 @@ def kserve_http(model: str, shape: tuple[int, ...], body: bytes, datatype: str =
 
 def kserve_grpc(model: str, shape: tuple[int, ...], body: bytes, datatype: str = "FP32") -> Grpc:
     message = kserve.ModelInferRequest(model_name=model, raw_input_contents=[body])
-    message.inputs.add(name="image", datatype=datatype, shape=shape)
+    message.inputs.add(name="jpeg" if datatype == "BYTES" else "image", datatype=datatype, shape=shape)
     return infer(message.SerializeToString(), model)
 
 
 def infer(body: bytes, model: str = MODEL, method: str = "ModelInfer") -> Grpc:
-    metadata = (("x-route", "trt-grpc"),) if model.endswith("_trt") else ()
-    return Grpc(f"/inference.GRPCInferenceService/{method}", body, metadata)
+    route = {"trt": "trt-grpc", "jpeg": "onnx-jpeg-grpc"}.get(model.rpartition("_")[2])
+    return Grpc(f"/inference.GRPCInferenceService/{method}", body, (("x-route", route),) if route else ())
+
+
+def elements(*jpegs: bytes) -> bytes:
+    """A BYTES tensor: each element behind its length."""
+    return b"".join(struct.pack("<I", len(jpeg)) + jpeg for jpeg in jpegs)
+
+
+def files_http(*jpegs: bytes) -> Http:
+    return kserve_http(FILES, (len(jpegs), 1), elements(*jpegs), "BYTES")
+
+
+def files_grpc(*jpegs: bytes) -> Grpc:
+    return kserve_grpc(FILES, (len(jpegs), 1), elements(*jpegs), "BYTES")
 
 
 def good_http(model: str) -> Http:
@@ -179,6 +193,7 @@ HUGE = huge_header()
 LARGE = PHOTO + bytes(21 * MIB)
 DEEP = b"[" * 100_000
 TRT = f"{MODEL}_trt"
+FILES = f"{MODEL}_jpeg"
 TRITON_MODELS = (("onnx", MODEL), ("trt", TRT))
 IMAGE = (3, 224, 224)
 
@@ -221,6 +236,10 @@ def of_jpegs(says: str, jpeg: bytes, status: int = 400, code: str = "INVALID_ARG
         http(status, says, "jpeg-http", lambda: jpeg_json([b64(jpeg)])),
         http(status, says, "jpeg-http", lambda: jpeg_raw(jpeg)),
         http(status, says, "jpeg-http", lambda: jpeg_form(jpeg)),
+        # Triton has no word for "too large".
+        http(400, says, "onnx-jpeg-http", lambda: files_http(jpeg)),
+        http(400, f"jpeg[1] {says}", "onnx-jpeg-http", lambda: files_http(PHOTO, jpeg)),
+        rpc("INVALID_ARGUMENT", says, "onnx-jpeg-grpc", lambda: files_grpc(jpeg)),
         http(status, says, "torchserve-http", lambda: torchserve_raw(jpeg)),
         http(status, says, "torchserve-http", lambda: torchserve_json(b64(jpeg))),
         rpc(code, says, "torchserve-grpc", lambda: torchserve_grpc(jpeg)),

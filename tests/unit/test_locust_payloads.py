@@ -104,9 +104,9 @@ def test_a_missing_tensor_is_named(tmp_path: Path) -> None:
 
 def test_tensor_routes_differ_in_model_and_channel_only() -> None:
     """The four tensor routes send one format, to `<model>` or `<model>_trt`."""
-    assert {name: route.accelerated for name, route in ROUTES.items() if route.format.tensors} == {
-        "onnx-http": False,
-        "onnx-grpc": False,
-        "trt-http": True,
-        "trt-grpc": True,
+    assert {name: route.suffix for name, route in ROUTES.items() if route.format.tensors} == {
+        "onnx-http": "",
+        "onnx-grpc": "",
+        "trt-http": "_trt",
+        "trt-grpc": "_trt",
     }
