@@ -33,7 +33,7 @@ for route in ROUTES.values():
                 continue
             chosen = Settings("edge:8080", batch, target=target)
             ready = requests_of(route, chosen)
-            cell, served = Cell(route.name, route.name, batch, target=target), chosen.model + route.suffix
+            cell, served = Cell(route.name, route.name, batch, target=target), chosen.served(route)
             connect(route, chosen).send(ready[0])
             before = read(cell, served)
             nothing = delta(before, read(cell, served))
