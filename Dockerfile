@@ -76,7 +76,7 @@ RUN apt-get update \
     && useradd --uid 65532 --create-home --home-dir /home/fiveway --shell /usr/sbin/nologin fiveway
 COPY --from=triton-files /files /
 COPY gateways/__init__.py /app/gateways/
-COPY gateways/core/__init__.py gateways/core/health.py gateways/core/serving.py /app/gateways/core/
+COPY gateways/core/__init__.py gateways/core/errors.py gateways/core/health.py gateways/core/image.py gateways/core/preprocess.py gateways/core/serving.py /app/gateways/core/
 COPY gateways/triton /app/gateways/triton
 RUN ln -s /app/gateways/triton/serve /app/gateways/triton/providers /usr/local/bin/ \
     && ln -s /app/gateways/triton/swap.py /usr/local/bin/swap \
@@ -87,12 +87,17 @@ USER 65532:65532
 WORKDIR /tmp
 ENTRYPOINT ["serve"]
 
-# NVIDIA's server with its own backends: nothing of ours runs in it but the start, the health check and what `providers` prints.
+# NVIDIA's server with its own backends: nothing of ours runs in it but the start, the health check, what `providers` prints, and the
+# decoding of photos by its Python backend. Not run on a GPU yet.
 FROM nvcr.io/nvidia/tritonserver:${TRITON_TAG} AS triton-gpu
 ARG TRITON_TAG
 RUN install -d -o 65532 -g 65532 /engines
+COPY gateways/triton/jpeg/requirements.txt /tmp/
+RUN --mount=type=secret,id=ca \
+    [ ! -s /run/secrets/ca ] || export PIP_CERT=/run/secrets/ca; \
+    python3 -m pip install --disable-pip-version-check --no-cache-dir --no-compile --no-deps --require-hashes --target /app -r /tmp/requirements.txt
 COPY gateways/__init__.py /app/gateways/
-COPY gateways/core/__init__.py gateways/core/health.py gateways/core/serving.py /app/gateways/core/
+COPY gateways/core/__init__.py gateways/core/errors.py gateways/core/health.py gateways/core/image.py gateways/core/preprocess.py gateways/core/serving.py /app/gateways/core/
 COPY gateways/triton/*.py gateways/triton/providers gateways/triton/serve gateways/triton/serve-gpu /app/gateways/triton/
 RUN ln -s /app/gateways/triton/serve /app/gateways/triton/providers /usr/local/bin/ \
     && ln -s /app/gateways/triton/swap.py /usr/local/bin/swap
@@ -161,6 +166,7 @@ RUN --mount=type=secret,id=ca pip-install /tmp/requirements.txt
 COPY gateways/__init__.py gateways/
 COPY gateways/core gateways/core
 COPY gateways/torchserve/handler.py gateways/torchserve/
+COPY gateways/triton/jpeg/model.py gateways/triton/jpeg/
 COPY models models
 USER 65532:65532
 CMD ["python", "-m", "models.build"]

@@ -104,19 +104,42 @@ def kserve_http(images: Images) -> Payload:
     Only the embedding is asked for, so that the answer says what the JPEG server's says.
     """
     batch = _tensor(images)
-    about = {"shape": batch.shape, "datatype": "FP32", "parameters": {"binary_data_size": batch.nbytes}}
-    outputs = [{"name": "embedding", "parameters": {"binary_data": True}}]
-    header = json.dumps({"inputs": [{"name": "image", **about}], "outputs": outputs}).encode()
-    return Payload(header + batch.tobytes(), len(batch), {"inference-header-content-length": str(len(header))})
+    return _kserve_http("image", "FP32", batch.shape, batch.tobytes())
 
 
 def kserve_grpc(images: Images) -> Payload:
     """KServe v2 over gRPC: the same tensor in `raw_input_contents`, the same output asked for."""
     batch = _tensor(images)
-    request = ModelInferRequest(model_name=images.served, raw_input_contents=[batch.tobytes()])
-    request.inputs.add(name="image", datatype="FP32", shape=batch.shape)
+    return _kserve_grpc(images.served, "image", "FP32", batch.shape, batch.tobytes())
+
+
+def kserve_jpeg_http(images: Images) -> Payload:
+    """As kserve_http, with a BYTES tensor [N,1] of JPEG files."""
+    return _kserve_http("jpeg", "BYTES", (len(images.names), 1), _elements(_jpegs(images)))
+
+
+def kserve_jpeg_grpc(images: Images) -> Payload:
+    """As kserve_grpc, with the same BYTES tensor."""
+    return _kserve_grpc(images.served, "jpeg", "BYTES", (len(images.names), 1), _elements(_jpegs(images)))
+
+
+def _kserve_http(name: str, datatype: str, shape: Sequence[int], raw: bytes) -> Payload:
+    about = {"name": name, "shape": shape, "datatype": datatype, "parameters": {"binary_data_size": len(raw)}}
+    outputs = [{"name": "embedding", "parameters": {"binary_data": True}}]
+    header = json.dumps({"inputs": [about], "outputs": outputs}).encode()
+    return Payload(header + raw, shape[0], {"inference-header-content-length": str(len(header))})
+
+
+def _kserve_grpc(model: str, name: str, datatype: str, shape: Sequence[int], raw: bytes) -> Payload:
+    request = ModelInferRequest(model_name=model, raw_input_contents=[raw])
+    request.inputs.add(name=name, datatype=datatype, shape=shape)
     request.outputs.add(name="embedding")
-    return Payload(request.SerializeToString(), len(batch))
+    return Payload(request.SerializeToString(), shape[0])
+
+
+def _elements(values: Sequence[bytes]) -> bytes:
+    """A BYTES tensor as KServe writes it: each element behind its length."""
+    return b"".join(len(value).to_bytes(4, "little") + value for value in values)
 
 
 def _jpegs(images: Images) -> Sequence[bytes]:

@@ -35,8 +35,8 @@ class Route:
     direct: str | None
     """host:port of its server inside the network; None where Envoy itself is part of the server."""
     format: Format
-    accelerated: bool = False
-    """It asks the served model's accelerated twin."""
+    suffix: str = ""
+    """What its server adds to the served model's name: `_trt` is its accelerated twin, `_jpeg` takes photos."""
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -45,6 +45,8 @@ TYPED = Format("gRPC", payloads.typed_grpc, answers.typed_grpc)
 _BINARY = {"content-type": "application/octet-stream"}
 TENSOR_HTTP = Format("HTTP", payloads.kserve_http, answers.kserve_http, _BINARY, tensors=True)
 TENSOR_GRPC = Format("gRPC", payloads.kserve_grpc, answers.kserve_grpc, tensors=True)
+BYTES_HTTP = Format("HTTP", payloads.kserve_jpeg_http, answers.kserve_http, _BINARY)
+BYTES_GRPC = Format("gRPC", payloads.kserve_jpeg_grpc, answers.kserve_grpc)
 # TorchServe takes one image a call; it makes its batches itself.
 JPEG_HTTP = Format("HTTP", payloads.jpeg, answers.json_vectors, {"content-type": "image/jpeg"}, max_batch=1)
 JPEG_GRPC = Format("gRPC", payloads.torchserve_grpc, answers.torchserve_grpc, max_batch=1)
@@ -58,9 +60,13 @@ ROUTES: Mapping[str, Route] = {
         Route("jpeg-http", "/embed/base64", "jpeg-http:8000", BASE64),
         Route("onnx-http", "/v2/models/{model}/infer", "triton:8000", TENSOR_HTTP),
         Route("onnx-grpc", _INFER, "triton:8001", TENSOR_GRPC),
-        Route("trt-http", "/v2/models/{model}/infer", "triton:8000", TENSOR_HTTP, accelerated=True),
-        # gRPC hides the model's name in the body, so Envoy tells this route from onnx-grpc by a header.
-        Route("trt-grpc", _INFER, "triton:8001", TENSOR_GRPC, accelerated=True, headers={"x-route": "trt-grpc"}),
+        Route("trt-http", "/v2/models/{model}/infer", "triton:8000", TENSOR_HTTP, suffix="_trt"),
+        # gRPC hides the model's name in the body, so Envoy tells these routes from onnx-grpc by a header.
+        Route("trt-grpc", _INFER, "triton:8001", TENSOR_GRPC, suffix="_trt", headers={"x-route": "trt-grpc"}),
+        Route("onnx-jpeg-http", "/v2/models/{model}/infer", "triton:8000", BYTES_HTTP, suffix="_jpeg"),
+        Route(
+            "onnx-jpeg-grpc", _INFER, "triton:8001", BYTES_GRPC, suffix="_jpeg", headers={"x-route": "onnx-jpeg-grpc"}
+        ),
         Route("torchserve-http", "/predictions/{model}", "torchserve:8080", JPEG_HTTP),
         Route("torchserve-grpc", _PREDICTIONS, "torchserve:7070", JPEG_GRPC),
         Route("typed-grpc", "/fiveway.vision.v1.VisionService/Predict", "typed-grpc:50051", TYPED),

@@ -43,15 +43,15 @@ class Settings:
         """What the model that `route` asks is called at its server; raises BadSetting where there is none."""
         if why := unfit(route, self.serving):
             raise BadSetting(f"{route.name}: {why}")
-        return str(self.serving.accelerated) if route.accelerated else self.serving.model
+        return self.serving.model + route.suffix
 
 
 def unfit(route: Route, now: Serving) -> str:
     """Why a route makes no sense for what is served; empty when it does."""
     if not now.images and not route.format.tensors:
         return f"it takes photos, and {now.model} takes tensors"
-    if route.accelerated and now.accelerated is None:
-        return f"there is no {now.model}_trt"
+    if (wanted := now.model + route.suffix) not in now.models:
+        return f"there is no {wanted}"
     return ""
 
 

@@ -16,6 +16,7 @@ from models.spec import MODELS
 
 ROOT = MODELS.parent
 HANDLER = ROOT / "gateways" / "torchserve" / "handler.py"
+DECODER = ROOT / "gateways" / "triton" / "jpeg" / "model.py"
 
 
 def photos() -> list[Path]:
@@ -27,7 +28,8 @@ def inputs(model: str) -> list[Path]:
     """Every file that the artefacts of `model` depend on."""
     preprocessing = [ROOT / "gateways" / "core" / name for name in ("image.py", "preprocess.py")]
     locked = MODELS / "requirements.txt"
-    return [MODELS / model / "model.toml", *sorted(MODELS.glob("*.py")), *preprocessing, HANDLER, locked, *photos()]
+    copied = (HANDLER, DECODER)
+    return [MODELS / model / "model.toml", *sorted(MODELS.glob("*.py")), *preprocessing, *copied, locked, *photos()]
 
 
 def build_key(files: Iterable[Path], root: Path = ROOT, accelerator: Accelerator = "cpu") -> str:

@@ -16,7 +16,7 @@ import torch
 
 from gateways.core.manifest import SCHEMA, Parity
 from models import parity, repository, tensors
-from models.currency import HANDLER, digests, photos, sha256
+from models.currency import DECODER, HANDLER, digests, photos, sha256
 from models.repository import Accelerator
 from models.sources import Loaded, Origin, labels, load
 from models.spec import ImageSpec, Spec, SpecError, TensorsSpec
@@ -139,7 +139,10 @@ def write_labels(spec: ImageSpec, directory: Path) -> None:
 
 
 def triton(spec: ImageSpec, loaded: Loaded, accelerator: Accelerator, directory: Path) -> None:
-    """Complete the Triton model repository around the ONNX file: <model>, and <model>_trt with the same weights."""
+    """Complete the Triton model repository around the ONNX file.
+
+    <model>; <model>_trt with the same weights; <model>_jpeg, which is <model>_preprocess and then <model>.
+    """
     names = (spec.name, f"{spec.name}_trt")
     file, twin = (directory / "repository" / name / "1" / "model.onnx" for name in names)
     for name, checksum in zip(names, ("", sha256(file)), strict=True):
@@ -152,6 +155,14 @@ def triton(spec: ImageSpec, loaded: Loaded, accelerator: Accelerator, directory:
         os.link(file, twin)
     except OSError:  # a file system without hard links
         shutil.copyfile(file, twin)
+    for name, text in (
+        (f"{spec.name}_preprocess", repository.preprocess_config(spec)),
+        (f"{spec.name}_jpeg", repository.jpeg_config(spec)),
+    ):
+        folder = directory / "repository" / name
+        (folder / "1").mkdir(parents=True)
+        (folder / "config.pbtxt").write_text(text)
+    shutil.copyfile(DECODER, directory / "repository" / f"{spec.name}_preprocess" / "1" / "model.py")
 
 
 def archive(spec: ImageSpec, directory: Path, scratch: Path) -> None:

@@ -1,5 +1,7 @@
 """The Triton model repository: standard config.pbtxt files that any Triton with an ONNX Runtime backend loads."""
 
+import json
+from dataclasses import asdict
 from typing import Literal
 
 from models.spec import ImageSpec
@@ -55,9 +57,53 @@ parameters {{ key: "weights" value: {{ string_value: "{weights}" }} }}
     return text
 
 
-def _output(name: str, width: int) -> str:
-    labelled = ' label_filename: "labels.txt"' if name == "logits" else ""
-    return f'  {{ name: "{name}" data_type: TYPE_FP32 dims: [ {width} ]{labelled} }}'
+def preprocess_config(spec: ImageSpec) -> str:
+    """config.pbtxt of `<model>_preprocess`, gateways/triton/jpeg/model.py: JPEG files to the model's input."""
+    side = spec.preprocess.crop
+    numbers = json.dumps(json.dumps(asdict(spec.preprocess)))  # twice: JSON as a quoted string
+    return f"""\
+# Made by the models service from models/{spec.name}/model.toml.
+name: "{spec.name}_preprocess"
+backend: "python"
+max_batch_size: {MAX_BATCH}
+input [ {{ name: "jpeg" data_type: TYPE_STRING dims: [ 1 ] }} ]
+output [ {{ name: "image" data_type: TYPE_FP32 dims: [ 3, {side}, {side} ] }} ]
+# What is waiting is decoded together, by as many threads as there are cores.
+dynamic_batching {{ max_queue_delay_microseconds: 0 }}
+instance_group [ {{ count: 1 kind: KIND_CPU }} ]
+parameters {{ key: "preprocess" value: {{ string_value: {numbers} }} }}
+"""
+
+
+def jpeg_config(spec: ImageSpec) -> str:
+    """config.pbtxt of `<model>_jpeg`: JPEG files in, `<model>`'s outputs out."""
+    outputs = ",\n".join(_output(output, width, labelled=False) for output, width in spec.outputs.items())
+    kept = " ".join(_map("output", output) for output in spec.outputs)
+    return f"""\
+# Made by the models service from models/{spec.name}/model.toml.
+name: "{spec.name}_jpeg"
+platform: "ensemble"
+max_batch_size: {MAX_BATCH}
+input [ {{ name: "jpeg" data_type: TYPE_STRING dims: [ 1 ] }} ]
+output [
+{outputs}
+]
+ensemble_scheduling {{
+  step [
+    {{ model_name: "{spec.name}_preprocess" model_version: -1 {_map("input", "jpeg")} {_map("output", "image")} }},
+    {{ model_name: "{spec.name}" model_version: -1 {_map("input", "image")} {kept} }}
+  ]
+}}
+"""
+
+
+def _map(side: str, tensor: str) -> str:
+    return f'{side}_map {{ key: "{tensor}" value: "{tensor}" }}'
+
+
+def _output(name: str, width: int, *, labelled: bool = True) -> str:
+    labels = ' label_filename: "labels.txt"' if labelled and name == "logits" else ""
+    return f'  {{ name: "{name}" data_type: TYPE_FP32 dims: [ {width} ]{labels} }}'
 
 
 def _warm_up(batch: int, side: int) -> str:

@@ -23,6 +23,8 @@ from gateways.core.serving import NAME, NEXT, Serving, ServingError
 from models.errors import BuildError
 
 REPOSITORY = Path("/repository")
+BESIDE = ("_trt", "_jpeg", "_preprocess")
+"""How models are called that stand beside another one."""
 ALREADY_SERVED = 3
 """The exit code of `next` for what is served already."""
 
@@ -67,7 +69,7 @@ def _check(folder: Path) -> None:
 def choose(names: Iterable[str], wanted: str) -> tuple[str, str | None]:
     """The model that the routes serve, and its accelerated twin. `wanted` empty: the only one. Raises BuildError."""
     names = set(names)
-    twins = {name for name in names if name.removesuffix("_trt") in names - {name}}
+    twins = {name for name in names for suffix in BESIDE if name.removesuffix(suffix) in names - {name}}
     if not wanted and len(names - twins) == 1:
         (wanted,) = names - twins
     if wanted not in names:

@@ -39,6 +39,7 @@ TIMEOUT_S = 60.0
 CHANNEL_OPTIONS = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
 
 Vector = npt.NDArray[np.float32]
+Batch = Vector | npt.NDArray[np.object_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,10 +167,16 @@ def _from_logits(embeddings: Vector, logits: Vector | None) -> list[Answer]:
     return answers
 
 
-def kserve_http(model: str, batch: Vector) -> list[Answer]:
+def _about(batch: Batch) -> tuple[str, list[int], str]:
+    """Name, shape and type of the input: tensors, or JPEG files."""
+    name, datatype = ("jpeg", "BYTES") if batch.dtype == object else ("image", "FP32")
+    return name, list(batch.shape), datatype
+
+
+def kserve_http(model: str, batch: Batch) -> list[Answer]:
     """tritonclient over HTTP with the binary tensor extension."""
     with tritonclient.http.InferenceServerClient(EDGE, network_timeout=TIMEOUT_S) as client:
-        image = tritonclient.http.InferInput("image", list(batch.shape), "FP32").set_data_from_numpy(batch)
+        image = tritonclient.http.InferInput(*_about(batch)).set_data_from_numpy(batch)
         outputs = [tritonclient.http.InferRequestedOutput("embedding")]
         if _classifies():
             outputs.append(tritonclient.http.InferRequestedOutput("logits"))
@@ -177,10 +184,10 @@ def kserve_http(model: str, batch: Vector) -> list[Answer]:
         return _from_logits(result.as_numpy("embedding"), result.as_numpy("logits"))
 
 
-def kserve_grpc(model: str, batch: Vector, headers: Mapping[str, str]) -> list[Answer]:
+def kserve_grpc(model: str, batch: Batch, headers: Mapping[str, str]) -> list[Answer]:
     """tritonclient over gRPC."""
     with tritonclient.grpc.InferenceServerClient(EDGE) as client:
-        image = tritonclient.grpc.InferInput("image", list(batch.shape), "FP32").set_data_from_numpy(batch)
+        image = tritonclient.grpc.InferInput(*_about(batch)).set_data_from_numpy(batch)
         result = client.infer(model, [image], headers=dict(headers), client_timeout=TIMEOUT_S)
         return _from_logits(result.as_numpy("embedding"), result.as_numpy("logits"))
 
@@ -199,6 +206,18 @@ def trt_http(jpegs: Sequence[bytes]) -> list[Answer]:
 
 def trt_grpc(jpegs: Sequence[bytes]) -> list[Answer]:
     return kserve_grpc(f"{MODEL}_trt", tensors(jpegs), {"x-route": "trt-grpc"})
+
+
+def _files(jpegs: Sequence[bytes]) -> npt.NDArray[np.object_]:
+    return np.array([[jpeg] for jpeg in jpegs], dtype=object)
+
+
+def onnx_jpeg_http(jpegs: Sequence[bytes]) -> list[Answer]:
+    return kserve_http(f"{MODEL}_jpeg", _files(jpegs))
+
+
+def onnx_jpeg_grpc(jpegs: Sequence[bytes]) -> list[Answer]:
+    return kserve_grpc(f"{MODEL}_jpeg", _files(jpegs), {"x-route": "onnx-jpeg-grpc"})
 
 
 def _torchserve(message: Mapping[str, Any]) -> Answer:
@@ -274,6 +293,8 @@ CLIENTS: Mapping[str, Callable[[Sequence[bytes]], list[Answer]]] = {
     "onnx-grpc": onnx_grpc,
     "trt-http": trt_http,
     "trt-grpc": trt_grpc,
+    "onnx-jpeg-http": onnx_jpeg_http,
+    "onnx-jpeg-grpc": onnx_jpeg_grpc,
     "torchserve-http/raw": torchserve_raw,
     "torchserve-http/base64": torchserve_base64,
     "torchserve-grpc": torchserve_stub,

@@ -62,6 +62,8 @@ def _check(entry: Json) -> int:
     model, version, state, reason = entry["name"], entry["version"], entry["state"], entry.get("reason", "")
     if state == "READY":
         path = f"/v2/models/{model}/versions/{version}"
+        if _is_ensemble(path):  # no process of its own: each of its steps is checked, and healed, by itself
+            return 0
         return watch(
             partial(probe, path),
             f"{model}.{version}",
@@ -72,6 +74,14 @@ def _check(entry: Json) -> int:
     if reason == "unloaded" and model in (_served() or {model}):  # a check was cut off between unload and load
         load(model)
     return 1
+
+
+def _is_ensemble(path: str) -> bool:
+    """Whether a model is others in a row. What cannot be asked is none: the check then says why it cannot."""
+    try:
+        return bool(ok("GET", path)["platform"] == "ensemble")
+    except Exception:
+        return False
 
 
 def probe(path: str) -> None:

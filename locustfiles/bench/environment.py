@@ -182,7 +182,7 @@ def _model(here: bool) -> dict[str, Any]:
     configs = [f"{file} {digest}\n" for file, digest in sorted(files.items()) if file.endswith("/config.pbtxt")]
     if here and not manifest:
         models = f"http://{direct_address('triton:8000')}/v2/models"
-        configs = [_get(f"{models}/{quote(model)}/config") for model in (name, now.accelerated) if model]
+        configs = [_get(f"{models}/{quote(model)}/config") for model in (name, f"{name}_trt") if model in now.models]
     return {
         "name": name,
         "takes": "photos" if now.images else "tensors",

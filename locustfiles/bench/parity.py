@@ -167,5 +167,7 @@ DECODERS: Mapping[payloads.Encoder, Callable[[Answer], Any]] = {
     payloads.typed_grpc: _typed_grpc,
     payloads.kserve_http: _kserve_http,
     payloads.kserve_grpc: _kserve_grpc,
+    payloads.kserve_jpeg_http: _kserve_http,
+    payloads.kserve_jpeg_grpc: _kserve_grpc,
 }
 """By what a route sends: its answer -> rows of numbers, one per image. Raises ValueError, LookupError or TypeError."""

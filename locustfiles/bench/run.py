@@ -83,7 +83,7 @@ def served_model() -> str:
         manifest = (serving.artifacts() / now.model / "manifest.json").read_bytes()
     except OSError:  # somebody else's repository
         manifest = b""
-    return f"{now.model} {now.accelerated} {hashlib.sha256(manifest).hexdigest()}"
+    return f"{now.model} {' '.join(now.models)} {hashlib.sha256(manifest).hexdigest()}"
 
 
 def _still_agree(run: Run, after: dict[str, dict[str, Any]]) -> None:

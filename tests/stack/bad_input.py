@@ -98,7 +98,8 @@ def infer_path(model: str) -> str:
 
 def kserve_http(model: str, shape: tuple[int, ...], body: bytes, datatype: str = "FP32") -> Http:
     """KServe v2 with the binary tensor extension."""
-    inputs = [{"name": "image", "shape": shape, "datatype": datatype, "parameters": {"binary_data_size": len(body)}}]
+    about = {"shape": shape, "datatype": datatype, "parameters": {"binary_data_size": len(body)}}
+    inputs = [{"name": "jpeg" if datatype == "BYTES" else "image", **about}]
     head = json.dumps({"inputs": inputs}).encode()
     return Http(
         infer_path(model),
@@ -109,13 +110,26 @@ def kserve_http(model: str, shape: tuple[int, ...], body: bytes, datatype: str =
 
 def kserve_grpc(model: str, shape: tuple[int, ...], body: bytes, datatype: str = "FP32") -> Grpc:
     message = kserve.ModelInferRequest(model_name=model, raw_input_contents=[body])
-    message.inputs.add(name="image", datatype=datatype, shape=shape)
+    message.inputs.add(name="jpeg" if datatype == "BYTES" else "image", datatype=datatype, shape=shape)
     return infer(message.SerializeToString(), model)
 
 
 def infer(body: bytes, model: str = MODEL, method: str = "ModelInfer") -> Grpc:
-    metadata = (("x-route", "trt-grpc"),) if model.endswith("_trt") else ()
-    return Grpc(f"/inference.GRPCInferenceService/{method}", body, metadata)
+    route = {"trt": "trt-grpc", "jpeg": "onnx-jpeg-grpc"}.get(model.rpartition("_")[2])
+    return Grpc(f"/inference.GRPCInferenceService/{method}", body, (("x-route", route),) if route else ())
+
+
+def elements(*jpegs: bytes) -> bytes:
+    """A BYTES tensor: each element behind its length."""
+    return b"".join(struct.pack("<I", len(jpeg)) + jpeg for jpeg in jpegs)
+
+
+def files_http(*jpegs: bytes) -> Http:
+    return kserve_http(FILES, (len(jpegs), 1), elements(*jpegs), "BYTES")
+
+
+def files_grpc(*jpegs: bytes) -> Grpc:
+    return kserve_grpc(FILES, (len(jpegs), 1), elements(*jpegs), "BYTES")
 
 
 def good_http(model: str) -> Http:
@@ -179,6 +193,7 @@ HUGE = huge_header()
 LARGE = PHOTO + bytes(21 * MIB)
 DEEP = b"[" * 100_000
 TRT = f"{MODEL}_trt"
+FILES = f"{MODEL}_jpeg"
 TRITON_MODELS = (("onnx", MODEL), ("trt", TRT))
 IMAGE = (3, 224, 224)
 
@@ -221,12 +236,25 @@ def of_jpegs(says: str, jpeg: bytes, status: int = 400, code: str = "INVALID_ARG
         http(status, says, "jpeg-http", lambda: jpeg_json([b64(jpeg)])),
         http(status, says, "jpeg-http", lambda: jpeg_raw(jpeg)),
         http(status, says, "jpeg-http", lambda: jpeg_form(jpeg)),
+        # Triton has no word for "too large".
+        http(400, says, "onnx-jpeg-http", lambda: files_http(jpeg)),
+        http(400, f"jpeg[1] {says}", "onnx-jpeg-http", lambda: files_http(PHOTO, jpeg)),
+        rpc("INVALID_ARGUMENT", says, "onnx-jpeg-grpc", lambda: files_grpc(jpeg)),
         http(status, says, "torchserve-http", lambda: torchserve_raw(jpeg)),
         http(status, says, "torchserve-http", lambda: torchserve_json(b64(jpeg))),
         rpc(code, says, "torchserve-grpc", lambda: torchserve_grpc(jpeg)),
         rpc(code, says, "typed-grpc", lambda: typed_grpc(jpeg)),
         rpc(code, says, "typed-grpc", lambda: replace(typed_grpc(jpeg), metadata=(("x-backend", "triton"),))),
         http(status, says, "typed-http", lambda: typed_http([b64(jpeg)])),
+    )
+
+
+def of_files(says: str, shape: tuple[int, ...], *jpegs: bytes) -> tuple[Refusal, ...]:
+    """The same bad BYTES tensor on onnx-jpeg-http and onnx-jpeg-grpc."""
+    raw = elements(*jpegs)
+    return (
+        http(400, says, "onnx-jpeg-http", lambda: kserve_http(FILES, shape, raw, "BYTES")),
+        rpc("INVALID_ARGUMENT", says, "onnx-jpeg-grpc", lambda: kserve_grpc(FILES, shape, raw, "BYTES")),
     )
 
 
@@ -271,6 +299,8 @@ CASES = (
             http(400, "is empty: send JPEG bytes", "jpeg-http", lambda: jpeg_raw(b"")),
             *triton_http(400, "Expected 602112, got 0", lambda model: Http(infer_path(model))),
             *triton_grpc("NOT_FOUND", "unknown model", lambda model: infer(b"", model)),
+            http(400, "is empty: send JPEG bytes", "onnx-jpeg-http", lambda: Http(infer_path(FILES))),
+            rpc("NOT_FOUND", "unknown model", "onnx-jpeg-grpc", lambda: infer(b"", FILES)),
             http(400, "is empty: send JPEG bytes", "torchserve-http", lambda: torchserve_raw(b"")),
             rpc("INVALID_ARGUMENT", "model_name is required", "torchserve-grpc", lambda: torchserve_bytes(b"")),
             rpc("INVALID_ARGUMENT", NONE, "typed-grpc", lambda: typed_grpc()),
@@ -288,6 +318,8 @@ CASES = (
                 "Expected 602112, got 67108864",
                 lambda model: kserve_grpc(model, (1, *IMAGE), big()),
             ),
+            http(413, TOO_LARGE, "onnx-jpeg-http", lambda: files_http(big())),
+            rpc("INVALID_ARGUMENT", "is 64 MiB: send a JPEG", "onnx-jpeg-grpc", lambda: files_grpc(big())),
             http(413, TOO_LARGE, "torchserve-http", lambda: torchserve_raw(big())),
             rpc("RESOURCE_EXHAUSTED", TOO_LARGE, "torchserve-grpc", lambda: torchserve_grpc(big())),
             rpc("RESOURCE_EXHAUSTED", "larger than max", "typed-grpc", lambda: typed_grpc(big())),
@@ -300,6 +332,7 @@ CASES = (
         (
             http(413, TOO_LARGE, "jpeg-http", lambda: replace(jpeg_raw(big()), chunked=True)),
             *triton_http(413, TOO_LARGE, lambda model: Http(infer_path(model), big(), OCTETS, chunked=True)),
+            http(413, TOO_LARGE, "onnx-jpeg-http", lambda: replace(files_http(big()), chunked=True)),
             http(413, TOO_LARGE, "torchserve-http", lambda: torchserve_raw(big(), chunked=True)),
             http(413, TOO_LARGE, "typed-http", lambda: Http("/v1/predict", big(), JSON, chunked=True)),
         ),
@@ -319,6 +352,8 @@ CASES = (
             http(400, "the body is not JSON", "jpeg-http", lambda: Http("/embed/base64", NOT_JSON, JSON)),
             *triton_http(400, NOT_JSON_FOR_TRITON, lambda model: Http(infer_path(model), NOT_JSON, JSON)),
             *triton_grpc("INVALID_ARGUMENT", "generate the client from", lambda model: infer(NOT_PROTO, model)),
+            http(400, NOT_JSON_FOR_TRITON, "onnx-jpeg-http", lambda: Http(infer_path(FILES), NOT_JSON, JSON)),
+            rpc("INVALID_ARGUMENT", "generate the client from", "onnx-jpeg-grpc", lambda: infer(NOT_PROTO, FILES)),
             http(400, "the body is not JSON", "torchserve-http", lambda: torchserve_raw(NOT_JSON, kind=JSON_TYPE)),
             rpc("INVALID_ARGUMENT", "PredictionsRequest", "torchserve-grpc", lambda: torchserve_bytes(NOT_PROTO)),
             rpc("INVALID_ARGUMENT", "generate your client", "typed-grpc", lambda: typed_bytes(NOT_PROTO)),
@@ -330,6 +365,7 @@ CASES = (
         (
             http(400, "the body is not JSON", "jpeg-http", lambda: Http("/embed/base64", DEEP, JSON)),
             *triton_http(400, "is nested deeper than 64 levels", lambda model: Http(infer_path(model), DEEP, JSON)),
+            http(400, "is nested deeper than 64 levels", "onnx-jpeg-http", lambda: Http(infer_path(FILES), DEEP, JSON)),
             http(400, "the body is not JSON", "torchserve-http", lambda: torchserve_raw(DEEP, kind=JSON_TYPE)),
             http(400, "Message too deep", "typed-http", lambda: Http("/v1/predict", DEEP, JSON)),
         ),
@@ -340,6 +376,7 @@ CASES = (
             http(415, "send application/json", "jpeg-http", lambda: replace(jpeg_json([B64_PHOTO]), headers=TEXT)),
             http(415, "send image/jpeg or multipart/form-data", "jpeg-http", lambda: Http("/embed", PHOTO, TEXT)),
             *triton_http(400, NOT_JSON_FOR_TRITON, lambda model: Http(infer_path(model), PHOTO, JPEG)),
+            http(400, NOT_JSON_FOR_TRITON, "onnx-jpeg-http", lambda: Http(infer_path(FILES), PHOTO, JPEG)),
             http(415, "send image/jpeg", "torchserve-http", lambda: torchserve_raw(PHOTO, kind="text/plain")),
             http(415, "application/json", "typed-http", lambda: replace(typed_http([B64_PHOTO]), headers=TEXT)),
         ),
@@ -352,16 +389,33 @@ CASES = (
             http(400, 'the form has no part "images"', "jpeg-http", lambda: jpeg_form(PHOTO, name="photos")),
             *triton_http(400, "'inputs'", lambda model: Http(infer_path(model), b"{}", JSON)),
             *triton_grpc("INVALID_ARGUMENT", "expected 1 inputs but got 0", no_inputs),
+            http(400, "'inputs'", "onnx-jpeg-http", lambda: Http(infer_path(FILES), b"{}", JSON)),
+            rpc("INVALID_ARGUMENT", "expected 1 inputs but got 0", "onnx-jpeg-grpc", lambda: no_inputs(FILES)),
             http(400, 'the field "image" is missing', "torchserve-http", lambda: torchserve_raw(b"{}", kind=JSON_TYPE)),
             rpc("INVALID_ARGUMENT", 'under the key "data"', "torchserve-grpc", lambda: torchserve_grpc(PHOTO, key="x")),
             http(400, NONE, "typed-http", lambda: Http("/v1/predict", b"{}", JSON)),
         ),
     ),
     Case(
+        "elements that are not as long as they say",
+        (
+            http(400, "incomplete string", "onnx-jpeg-http", lambda: kserve_http(FILES, (1, 1), PHOTO, "BYTES")),
+            rpc(
+                "INVALID_ARGUMENT",
+                "incomplete string",
+                "onnx-jpeg-grpc",
+                lambda: kserve_grpc(FILES, (1, 1), PHOTO, "BYTES"),
+            ),
+        ),
+        note="a BYTES tensor holds each element behind its length",
+    ),
+    Case(
         "unknown model",
         (
             *triton_http(404, "unknown model", lambda model: good_http(model.replace(MODEL, "nothing"))),
             *triton_grpc("NOT_FOUND", "unknown model", lambda model: good_grpc(model.replace(MODEL, "nothing"))),
+            http(404, "unknown model", "onnx-jpeg-http", lambda: good_http("nothing_jpeg")),
+            rpc("NOT_FOUND", "unknown model", "onnx-jpeg-grpc", lambda: good_grpc("nothing_jpeg")),
             http(404, "Model not found: nothing", "torchserve-http", lambda: torchserve_raw(PHOTO, "nothing")),
             rpc("NOT_FOUND", "Model not found: nothing", "torchserve-grpc", lambda: torchserve_grpc(PHOTO, "nothing")),
         ),
@@ -369,7 +423,10 @@ CASES = (
     ),
     Case(
         "wrong shape",
-        of_tensors("unexpected shape for input 'image'", (1, 3, 200, 200)),
+        (
+            *of_tensors("unexpected shape for input 'image'", (1, 3, 200, 200)),
+            *of_files("unexpected shape for input 'jpeg'", (1, 2), PHOTO, PHOTO),
+        ),
         note="photos may have any size",
     ),
     Case(
@@ -378,6 +435,8 @@ CASES = (
             http(400, "images[0] is not a string: send base64", "jpeg-http", lambda: jpeg_json([5])),
             http(400, 'the field "images" is missing or not a list', "jpeg-http", lambda: jpeg_json("text")),
             *of_tensors("data-type is 'INT32'", (1, *IMAGE), "INT32"),
+            http(400, "unexpected inference input 'image'", "onnx-jpeg-http", lambda: good_http(FILES)),
+            rpc("INVALID_ARGUMENT", "unexpected inference input 'image'", "onnx-jpeg-grpc", lambda: good_grpc(FILES)),
             http(400, 'the field "image" is missing or not a string', "torchserve-http", lambda: torchserve_json(5)),
             http(400, "images[0]: invalid value 5", "typed-http", lambda: typed_http([5])),
         ),
@@ -387,6 +446,7 @@ CASES = (
         (
             http(400, NONE, "jpeg-http", lambda: jpeg_json([])),
             *of_tensors("Expected 602112, got 0", (0, *IMAGE)),
+            *of_files("expected 1 string elements", (0, 1)),
             rpc("INVALID_ARGUMENT", NONE, "typed-grpc", lambda: typed_grpc()),
             http(400, NONE, "typed-http", lambda: typed_http([])),
         ),
@@ -398,6 +458,7 @@ CASES = (
             http(400, NOT_32, "jpeg-http", lambda: jpeg_json([B64_PHOTO] * 33)),
             http(400, "Maximum number of files is 32", "jpeg-http", lambda: jpeg_form(*[PHOTO] * 33)),
             *of_tensors("batch-size must be <= 32", (33, *IMAGE)),
+            *of_files("batch-size must be <= 32", (33, 1), *[PHOTO] * 33),
             rpc("INVALID_ARGUMENT", NOT_32, "typed-grpc", lambda: typed_grpc(*[PHOTO] * 33)),
             http(400, NOT_32, "typed-http", lambda: typed_http([B64_PHOTO] * 33)),
         ),
@@ -408,6 +469,7 @@ CASES = (
         (
             http(404, NOT_SERVED, "jpeg-http", lambda: Http("/embed/nothing", PHOTO)),
             *triton_http(404, NOT_SERVED, lambda model: Http(f"/v2/models/{model}/nothing")),
+            http(404, NOT_SERVED, "onnx-jpeg-http", lambda: Http(f"/v2/models/{FILES}/nothing")),
             http(404, NOT_SERVED, "torchserve-http", lambda: Http(f"/predictions/{MODEL}/1.0/nothing", PHOTO)),
             http(404, NOT_SERVED, "typed-http", lambda: Http("/v1/nothing", b"{}", JSON)),
         ),
@@ -416,6 +478,7 @@ CASES = (
         "unknown gRPC method",
         (
             *triton_grpc("UNIMPLEMENTED", NOT_SERVED, lambda model: infer(b"", model, "Nothing")),
+            rpc("UNIMPLEMENTED", NOT_SERVED, "onnx-jpeg-grpc", lambda: infer(b"", FILES, "Nothing")),
             rpc("UNIMPLEMENTED", NOT_SERVED, "torchserve-grpc", lambda: Grpc(f"{TORCHSERVE}/Nothing")),
             rpc("UNIMPLEMENTED", NOT_SERVED, "typed-grpc", lambda: Grpc(f"{TYPED}/Nothing")),
         ),

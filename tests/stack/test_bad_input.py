@@ -63,5 +63,5 @@ def refuse_all() -> None:
     for case in CASES:
         for refusal in case.refusals:
             request = refusal.build()
-            if refusal.route not in ("onnx-grpc", "trt-grpc") or len(request.body) < MIB:
+            if refusal.route not in ("onnx-grpc", "trt-grpc", "onnx-jpeg-grpc") or len(request.body) < MIB:
                 request.send()

@@ -314,7 +314,7 @@ def test_controls_are_not_reachable_over_http(path: str, method: str) -> None:
 def test_controls_are_not_reachable_over_grpc(method: str) -> None:
     """UNIMPLEMENTED, with or without the header of a route."""
     with channel() as open_channel:
-        for metadata in ((), (("x-route", "trt-grpc"),), (("x-backend", "triton"),)):
+        for metadata in ((), (("x-route", "trt-grpc"),), (("x-route", "onnx-jpeg-grpc"),), (("x-backend", "triton"),)):
             with pytest.raises(grpc.RpcError) as raised:
                 raw_call(open_channel, method, b"", metadata)
             assert raised.value.code() is grpc.StatusCode.UNIMPLEMENTED

@@ -95,13 +95,20 @@ def torchserve_call(model: str, photo: bytes) -> str:
     )
 
 
-def kserve(library: Any, model: str, **options: Any) -> str:
-    """Zeros of the model's own names, types and shapes, as any client that knows only its metadata would send."""
+def kserve(library: Any, model: str, photo: bytes = b"", **options: Any) -> str:
+    """Zeros of the model's own names, types and shapes, as any client that knows only its metadata would send.
+
+    With a photo that one, to a model that takes it.
+    """
     more = {"network_timeout": TIMEOUT_S} if library is tritonclient.http else {}
     with library.InferenceServerClient(EDGE, **more) as client:
         try:
-            tensor = library.InferInput("image", [1, 3, 224, 224], "FP32")
-            tensor.set_data_from_numpy(np.zeros((1, 3, 224, 224), np.float32))
+            if photo:
+                tensor = library.InferInput("jpeg", [1, 1], "BYTES")
+                tensor.set_data_from_numpy(np.array([[photo]], object))
+            else:
+                tensor = library.InferInput("image", [1, 3, 224, 224], "FP32")
+                tensor.set_data_from_numpy(np.zeros((1, 3, 224, 224), np.float32))
             client.infer(model, [tensor], **options)
         except InferenceServerException as error:
             return refused(error.status(), error.message())
@@ -115,6 +122,10 @@ ROUTES: dict[str, Ask] = {
     "trt-http": lambda model, _: kserve(tritonclient.http, f"{model}_trt"),
     "trt-grpc": lambda model, _: kserve(
         tritonclient.grpc, f"{model}_trt", client_timeout=TIMEOUT_S, headers={"x-route": "trt-grpc"}
+    ),
+    "onnx-jpeg-http": lambda model, photo: kserve(tritonclient.http, f"{model}_jpeg", photo),
+    "onnx-jpeg-grpc": lambda model, photo: kserve(
+        tritonclient.grpc, f"{model}_jpeg", photo, client_timeout=TIMEOUT_S, headers={"x-route": "onnx-jpeg-grpc"}
     ),
     "torchserve-http": lambda model, photo: http(f"/predictions/{model}", photo),
     "torchserve-grpc": torchserve_call,
@@ -173,7 +184,7 @@ def test_to_another_image_model(photo: bytes) -> None:
         assert ask(OTHER, photo) == "answered", route
     assert request("POST", "/embed", photo, content_type="image/jpeg").json()["model"] == OTHER
     assert post_json("/v1/predict", {"images": [b64(photo)]}).json()["model"] == OTHER
-    for route in ("onnx-http", "onnx-grpc", "trt-http", "trt-grpc", "torchserve-http", "torchserve-grpc"):
+    for route in ROUTES.keys() - {"jpeg-http", "typed-grpc", "typed-http"}:
         assert not_available(route, MODEL, photo), route
 
 

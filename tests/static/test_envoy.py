@@ -264,7 +264,7 @@ def test_one_name_per_route() -> None:
     assert routes == clusters
     assert routes == {
         "jpeg-http", "onnx-http", "onnx-grpc", "trt-http", "trt-grpc", "torchserve-http", "torchserve-grpc",
-        "typed-grpc", "typed-http",
+        "typed-grpc", "typed-http", "onnx-jpeg-http", "onnx-jpeg-grpc",
     }  # fmt: skip
     for name, block in re.findall(r"- name: ([\w-]+)\n\s+match:.*\n\s+route: (\{.*\})", text):
         assert f"cluster: {name}," in block
@@ -300,6 +300,8 @@ SERVED = [
     ("onnx-http", "/v2/models/m/versions/1/config?x=1", "triton"),
     ("trt-http", "/v2/models/m_trt", "triton"),
     ("trt-http", "/v2/models/m_trt/versions/2/ready", "triton"),
+    ("onnx-jpeg-http", "/v2/models/m_jpeg", "triton"),
+    ("onnx-jpeg-http", "/v2/models/m_jpeg/versions/2/ready", "triton"),
     ("torchserve-http", "/ping", "torchserve"),
     ("torchserve-http", "/predictions/m", "torchserve"),
     ("torchserve-http", "/predictions/m/1.0", "torchserve"),
@@ -385,11 +387,12 @@ def test_the_typed_service_over_grpc(edge: Edge) -> None:
 
 
 def test_grpc_metadata_picks_the_route(edge: Edge) -> None:
-    """`x-route: trt-grpc` is its own route; `x-backend: triton` asks Triton's health instead of the typed gateway's."""
-    before = edge.counter("cluster.trt-grpc.upstream_rq_total")
-    assert edge.call(KSERVE + "ModelInfer", x_route="trt-grpc").startswith("triton ")
-    assert edge.call(KSERVE + "ModelStreamInfer", x_route="trt-grpc").startswith("triton ")
-    assert edge.counter("cluster.trt-grpc.upstream_rq_total") == before + 2
+    """`x-route` names a route of its own; `x-backend: triton` asks Triton's health instead of the typed gateway's."""
+    for route in ("trt-grpc", "onnx-jpeg-grpc"):
+        before = edge.counter(f"cluster.{route}.upstream_rq_total")
+        assert edge.call(KSERVE + "ModelInfer", x_route=route).startswith("triton ")
+        assert edge.call(KSERVE + "ModelStreamInfer", x_route=route).startswith("triton ")
+        assert edge.counter(f"cluster.{route}.upstream_rq_total") == before + 2
     assert edge.call("/grpc.health.v1.Health/Check", x_backend="triton").startswith("triton ")
 
 
@@ -461,7 +464,7 @@ def test_a_client_cannot_steer_the_proxy(edge: Edge) -> None:
 
 def test_triton_says_400_to_bad_json(edge: Edge) -> None:
     """Its 500 on a body that is not JSON, or not the expected JSON, becomes 400 with its text; a real 500 stays."""
-    for model in ("m", "m_trt"):
+    for model in ("m", "m_trt", "m_jpeg"):
         for bad, text in ((BAD_JSON, "failed to parse the request JSON"), (b"{}", "Unable to parse 'inputs'")):
             status, _, body = edge.post(f"/v2/models/{model}/infer", bad)
             assert status == 400
@@ -495,7 +498,7 @@ def test_deep_json_never_reaches_triton(edge: Edge, version: str) -> None:
 
 def test_triton_says_invalid_argument_to_bytes_that_are_no_message(edge: Edge) -> None:
     """gRPC's own INTERNAL for them is mended; an INTERNAL of Triton's stays."""
-    for route in ("onnx-grpc", "trt-grpc"):
+    for route in ("onnx-grpc", "trt-grpc", "onnx-jpeg-grpc"):
         answer = edge.call(KSERVE + "ModelInfer", x_route=route, x_fail_bin=b"INTERNAL:Unable to parse request")
         assert answer.startswith("INVALID_ARGUMENT: the bytes are no message")
         answer = edge.call(KSERVE + "ModelInfer", x_route=route, x_fail_bin=b"INTERNAL:Stub process is not healthy")

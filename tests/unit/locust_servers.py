@@ -45,7 +45,7 @@ class Http(BaseHTTPRequestHandler):
         elif self.path == "/predictions/tiny":
             text = {"embedding": VECTOR, "classes": []} if answered(1) else {"code": 400}
             self.reply(200, json.dumps(text).encode(), {})
-        elif self.path in ("/v2/models/tiny/infer", "/v2/models/tiny_trt/infer"):
+        elif self.path in [f"/v2/models/tiny{suffix}/infer" for suffix in ("", "_trt", "_jpeg")]:
             length = int(self.headers["inference-header-content-length"])
             (tensor,) = json.loads(body[:length])["inputs"]
             assert len(body) - length == tensor["parameters"]["binary_data_size"]
@@ -70,7 +70,8 @@ class Http(BaseHTTPRequestHandler):
 def infer(body: bytes, context: grpc.ServicerContext) -> bytes:
     request = ModelInferRequest.FromString(body)
     routed = dict(context.invocation_metadata()).get("x-route")
-    assert (routed == "trt-grpc") == (request.model_name == "tiny_trt"), (routed, request.model_name)
+    wanted = {"tiny_trt": "trt-grpc", "tiny_jpeg": "onnx-jpeg-grpc"}.get(request.model_name)
+    assert routed == wanted, (routed, request.model_name)
     reply = ModelInferResponse(model_name=request.model_name)
     shape = [answered(request.inputs[0].shape[0]), WIDTH]
     reply.outputs.add(name="embedding", datatype="FP32", shape=shape)

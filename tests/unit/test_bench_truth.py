@@ -190,7 +190,7 @@ def recorder() -> Iterator[tuple[str, list[bytes]]]:
 def test_wrk_sends_what_locust_sends(name: str, artifacts: Path, recorder: tuple[str, list[bytes]]) -> None:
     """The requests in wrk's files are, byte for byte, those that Locust's client puts on the wire."""
     address, got = recorder
-    route, served = ROUTES[name], "tiny_trt" if ROUTES[name].accelerated else "tiny"
+    route, served = ROUTES[name], f"tiny{ROUTES[name].suffix}"
     client = HttpClient(address, route.path.format(model=served), {**route.format.headers, **route.headers})
     for payload in payloads(route.format.encode, served, artifacts, "224x224", 1):
         client.send(payload)

@@ -10,6 +10,7 @@ import pytest
 from fiveway.vision.v1.vision_pb2 import PredictRequest
 from torchserve.inference_pb2 import PredictionsRequest
 from tritonclient.grpc.service_pb2 import ModelInferRequest
+from tritonclient.utils import serialize_byte_tensor
 
 from locustfiles import payloads
 from locustfiles.payloads import ALL, Images, photo_sizes, photos
@@ -71,6 +72,22 @@ def test_kserve_grpc_carries_the_same_tensors(two: Images) -> None:
     assert request.model_name == "tiny_trt"
 
 
+def test_kserve_bytes_are_the_files_behind_their_lengths(two: Images) -> None:
+    """HTTP and gRPC carry the same BYTES tensor [N,1]; only the embedding is asked for."""
+    http, request = payloads.kserve_jpeg_http(two), ModelInferRequest.FromString(payloads.kserve_jpeg_grpc(two).body)
+    length = int(http.headers["inference-header-content-length"])
+    (tensor,) = json.loads(http.body[:length])["inputs"]
+    assert (tensor["name"], tensor["datatype"], tensor["shape"]) == ("jpeg", "BYTES", [2, 1])
+    files = np.array([jpeg(name) for name in two.names], dtype=object)
+    assert http.body[length:] == request.raw_input_contents[0] == serialize_byte_tensor(files).item()
+    assert (request.inputs[0].name, request.inputs[0].datatype, list(request.inputs[0].shape)) == (
+        "jpeg",
+        "BYTES",
+        [2, 1],
+    )
+    assert [output.name for output in request.outputs] == ["embedding"]
+
+
 def test_jpeg_messages_carry_the_files(two: Images) -> None:
     """TorchServe's generic message and our typed one hold the files as they are."""
     one = Images(two.names[:1], two.tensors, "tiny")
@@ -104,9 +121,9 @@ def test_a_missing_tensor_is_named(tmp_path: Path) -> None:
 
 def test_tensor_routes_differ_in_model_and_channel_only() -> None:
     """The four tensor routes send one format, to `<model>` or `<model>_trt`."""
-    assert {name: route.accelerated for name, route in ROUTES.items() if route.format.tensors} == {
-        "onnx-http": False,
-        "onnx-grpc": False,
-        "trt-http": True,
-        "trt-grpc": True,
+    assert {name: route.suffix for name, route in ROUTES.items() if route.format.tensors} == {
+        "onnx-http": "",
+        "onnx-grpc": "",
+        "trt-http": "_trt",
+        "trt-grpc": "_trt",
     }

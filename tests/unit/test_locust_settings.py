@@ -1,5 +1,6 @@
 """What a run can choose, and how a choice that cannot be run is refused."""
 
+import json
 from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
@@ -93,6 +94,14 @@ def test_photos_are_not_for_a_model_of_tensors(served: Path) -> None:
     )
     chosen = settings.parse(form(), ["onnx-http", "onnx-grpc"])
     assert chosen.served(ROUTES["onnx-http"]) == "magika"
+
+
+def test_a_model_without_its_jpeg_model(served: Path) -> None:
+    """What an older build left behind has none: the routes say so."""
+    said = json.loads((served / "serving.json").read_text())
+    (served / "serving.json").write_text(json.dumps(said | {"models": ["tiny"]}))
+    with pytest.raises(BadSetting, match="onnx-jpeg-http: there is no tiny_jpeg"):
+        settings.parse(form(), ["onnx-jpeg-http"])
 
 
 def test_nothing_served_says_what_to_do(served: Path) -> None:

@@ -11,6 +11,7 @@ import torch
 
 from models.export import models, sample_tensors, triton, write_labels
 from models.parity import Disagreement
+from models.serving import model_names
 from models.sources import SOURCES, Loaded, labels, load
 from models.spec import ImageSpec, Source, SpecError, Weights
 
@@ -66,7 +67,9 @@ def test_torchscript_and_onnx_agree_with_pytorch(
         for model in ("small", "small_trt")
         for file in ("config.pbtxt", "labels.txt", "1/model.onnx")
     }
-    assert files == {"model.pt", "labels.txt"} | repository
+    repository |= {f"repository/small_{step}/config.pbtxt" for step in ("preprocess", "jpeg")}
+    assert files == {"model.pt", "labels.txt", "repository/small_preprocess/1/model.py"} | repository
+    assert model_names(tmp_path / "repository") == ["small", "small_jpeg", "small_preprocess", "small_trt"]
     assert (tmp_path / "repository/small/1/model.onnx").samefile(tmp_path / "repository/small_trt/1/model.onnx")
 
 

@@ -1,11 +1,14 @@
 """config.pbtxt is what Triton's own message definition says a model configuration is."""
 
+import json
+from dataclasses import asdict
+
 import pytest
 from google.protobuf import text_format
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from locustfiles.bench import plan
-from models.repository import MAX_BATCH, Accelerator, config
+from models.repository import MAX_BATCH, Accelerator, config, jpeg_config, preprocess_config
 from models.spec import MODELS, ImageSpec, Spec
 
 CHECKSUM = "0123456789abcdef" * 4
@@ -77,3 +80,19 @@ def test_only_logits_have_labels() -> None:
     """Triton's classification extension reads them from the model's folder."""
     assert [tensor.label_filename for tensor in parsed("efficientnet_lite0").output] == ["", "labels.txt"]
     assert [tensor.label_filename for tensor in parsed("openclip_vit_b32").output] == [""]
+
+
+@pytest.mark.parametrize("model", IMAGE_MODELS)
+def test_the_jpeg_model_is_preprocessing_and_then_the_model(model: str) -> None:
+    """JPEG files in, the model's own outputs out; the first step has the spec's numbers and runs on the CPU."""
+    spec = ImageSpec.load(model)
+    whole = text_format.Parse(jpeg_config(spec), ModelConfig())
+    first = text_format.Parse(preprocess_config(spec), ModelConfig())
+    assert (whole.name, whole.platform, first.name) == (f"{model}_jpeg", "ensemble", f"{model}_preprocess")
+    assert {tensor.name: tensor.dims[0] for tensor in whole.output} == spec.outputs
+    assert [step.model_name for step in whole.ensemble_scheduling.step] == [first.name, model]
+    for taking in (whole, first):
+        assert [(one.name, one.data_type, list(one.dims)) for one in taking.input] == [("jpeg", 13, [1])]
+        assert taking.max_batch_size == MAX_BATCH
+    assert json.loads(first.parameters["preprocess"].string_value) == json.loads(json.dumps(asdict(spec.preprocess)))
+    assert first.instance_group[0].kind == first.instance_group[0].KIND_CPU

@@ -104,6 +104,7 @@ def test_a_swap_whose_files_are_gone_counts_no_more(artifacts: Path) -> None:
     [
         (["a"], "", ("a", None)),
         (["a", "a_trt"], "", ("a", "a_trt")),
+        (["a", "a_jpeg", "a_preprocess"], "", ("a", None)),
         (["a_trt"], "", ("a_trt", None)),
         (["a", "b", "b_trt"], "b", ("b", "b_trt")),
     ],

@@ -25,4 +25,5 @@ def declare(folder: Path, model: str = TINY, accelerated: str | None = f"{TINY}_
     """Write serving.json as the models service does."""
     folder.mkdir(exist_ok=True)
     served = {"schema": 1, "declared": {}, "model": model, "accelerated": accelerated, "images": images}
-    (folder / "serving.json").write_text(json.dumps(served | {"models": [model], "swapped": False}))
+    models = [model, *([accelerated] if accelerated else []), *([f"{model}_jpeg"] if images else [])]
+    (folder / "serving.json").write_text(json.dumps(served | {"models": models, "swapped": False}))
