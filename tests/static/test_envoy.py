@@ -264,7 +264,7 @@ def test_one_name_per_route() -> None:
     assert routes == clusters
     assert routes == {
         "jpeg-http", "onnx-http", "onnx-grpc", "trt-http", "trt-grpc", "torchserve-http", "torchserve-grpc",
-        "typed-grpc", "typed-http",
+        "typed-grpc", "typed-http", "echo-http", "echo-grpc",
     }  # fmt: skip
     for name, block in re.findall(r"- name: ([\w-]+)\n\s+match:.*\n\s+route: (\{.*\})", text):
         assert f"cluster: {name}," in block
