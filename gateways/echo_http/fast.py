@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 from gateways.backends import null
 from gateways.core.errors import ServeError, Status
 from gateways.web.body import expect, whole
-from gateways.web.errors import serve_error
+from gateways.web.errors import bug, not_allowed, serve_error
 
 BINARY = ("application/octet-stream", "image/jpeg")
 
@@ -89,16 +89,21 @@ def vectors(count: int) -> Vectors:
 async def answer(scope: Scope, receive: Receive, send: Send) -> None:
     """The ASGI application for the paths of ANSWERS."""
     request = Request(scope, receive)
+    await (await _response(request))(scope, receive, send)
+
+
+async def _response(request: Request) -> Response:
+    if request.method != "POST":
+        return not_allowed(request, "POST")
     try:
-        if request.method != "POST":
-            raise ServeError(Status.INVALID, f"{request.method} is not allowed here: use POST")
-        found = await ANSWERS[scope["path"]](request)
-        response = Response(msgspec.json.encode(found), media_type="application/json")
+        found = await ANSWERS[request.scope["path"]](request)
+        return Response(msgspec.json.encode(found), media_type="application/json")
     except ClientDisconnect:
-        return
+        return Response(status_code=499)  # nobody reads it
     except ServeError as error:
-        response = await serve_error(request, error)
-    await response(scope, receive, send)
+        return await serve_error(request, error)
+    except Exception as error:
+        return await bug(request, error)
 
 
 async def _structured(request: Request) -> StructuredAnswer:

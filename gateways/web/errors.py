@@ -24,15 +24,19 @@ def handle_errors(app: Starlette, *, what_there_is: str) -> None:
         if error.status_code == HTTPStatus.NOT_FOUND:
             return _error(404, Status.NOT_FOUND.grpc, f"no such path {path}: {what_there_is}")
         if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-            allow = (error.headers or {}).get("Allow", "")
-            text = f"{request.method} is not allowed on {path}: use {allow}"
-            return _error(405, Status.UNIMPLEMENTED.grpc, text, {"Allow": allow})
+            return not_allowed(request, (error.headers or {}).get("Allow", ""))
         return _error(error.status_code, Status.INVALID.grpc, str(error.detail))
 
     app.add_exception_handler(ServeError, serve_error)
     app.add_exception_handler(HTTPException, http_error)
     app.add_exception_handler(ClientDisconnect, _gone)
-    app.add_exception_handler(Exception, _bug)
+    app.add_exception_handler(Exception, bug)
+
+
+def not_allowed(request: Request, allow: str) -> Response:
+    """The answer to a method that a known path does not have."""
+    text = f"{request.method} is not allowed on {request.url.path}: use {allow}"
+    return _error(405, Status.UNIMPLEMENTED.grpc, text, {"Allow": allow})
 
 
 async def serve_error(_: Request, error: Exception) -> Response:
@@ -51,6 +55,7 @@ async def _gone(_: Request, __: Exception) -> Response:
     return Response(status_code=499)
 
 
-async def _bug(request: Request, error: Exception) -> Response:
+async def bug(request: Request, error: Exception) -> Response:
+    """The answer to what nobody expected; the log has it."""
     log.error("%s %s failed", request.method, request.url.path, exc_info=error)
     return await serve_error(request, error)
