@@ -1,4 +1,4 @@
-"""The profile `transport` as it runs: servers without a model behind the edge, and a distance that is really waited for."""
+"""The profile `transport` as it runs: servers without a model behind the edge, and a distance that is waited for."""
 
 import http.client
 import json
@@ -22,7 +22,7 @@ ROUND_TRIP_MS = 150
 def transport() -> None:
     """The profile is up and healthy."""
     states = {name: [health(found) for found in containers(name)] for name in SERVICES}
-    assert states == dict.fromkeys(SERVICES, ["healthy"]), "docker compose --profile transport up --build --wait"
+    assert states == {name: ["healthy"] for name in SERVICES}, "docker compose --profile transport up --build --wait"
 
 
 @pytest.fixture

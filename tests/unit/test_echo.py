@@ -1,4 +1,4 @@
-"""The servers without a model, over real sockets: every protocol gives the same answers, and refuses the same requests."""
+"""The servers without a model, over real sockets: all protocols give the same answers and refuse the same."""
 
 import base64
 import gzip
@@ -25,7 +25,7 @@ JSON, BYTES = "application/json", "application/octet-stream"
 IMAGE = bytes(range(256)) * 100
 NOT_BASE64 = "*" * 8
 UNLIMITED = (("grpc.max_receive_message_length", -1),)
-STRUCTURED = {"name": "é", "text": "a\nb", "entries": 3, "attributes": {"a": "1", "b": "2"}}
+STRUCTURED: dict[str, Any] = {"name": "é", "text": "a\nb", "entries": 3, "attributes": {"a": "1", "b": "2"}}
 
 paths = pytest.mark.parametrize("prefix", ["/transport", "/transport/fast"])
 sizes = pytest.mark.parametrize("count", [1, 1_000, 10_000])

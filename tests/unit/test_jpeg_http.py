@@ -21,8 +21,8 @@ import uvicorn
 
 from gateways.backends.torch import TorchPredictor
 from gateways.core.errors import INTERNAL_MESSAGE
-from gateways.jpeg_http import schema
 from gateways.jpeg_http import app as application
+from gateways.jpeg_http import schema
 from gateways.jpeg_http.app import create_app
 from gateways.jpeg_http.served import Served
 from gateways.web import admission
