@@ -130,7 +130,7 @@ async def _json[T](request: Request, kind: type[T]) -> T:
         return msgspec.json.decode(await whole(request), type=kind)
     except msgspec.ValidationError as error:
         raise ServeError(Status.INVALID, f"{error}: gateways/echo_http/fast.py lists the fields") from None
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise ServeError(Status.INVALID, f"the body is not JSON ({error})") from None
 
 

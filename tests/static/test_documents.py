@@ -4,12 +4,9 @@ import json
 import re
 
 from locustfiles.routes import ROUTES as LOADED
-from tests.clients import ROUTES
+from tests.clients import ROUTES, WITHOUT_MODEL
 from tests.repository import ROOT
 from tests.stack.errors_page import PAGE, render
-
-# Routes of the profile `transport`: they answer no photos.
-WITHOUT_MODEL = ("echo-http", "echo-grpc")
 
 
 def test_every_route_is_in_the_readme() -> None:

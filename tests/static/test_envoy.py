@@ -319,9 +319,8 @@ SERVED = [
 def test_a_server_that_does_not_run_is_named(edge: Edge, method: str) -> None:
     """Where the profile is off, its routes say how to start it; the rest of the edge works."""
     said = edge.call(f"/fiveway.transport.v1.{method}")
-    assert (
-        said
-        == "UNAVAILABLE: this route's server does not run: start it with docker compose --profile transport up --build --wait"
+    assert said.startswith(
+        "UNAVAILABLE: this route's server does not run: start it with docker compose --profile transport"
     )
 
 

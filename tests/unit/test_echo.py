@@ -203,3 +203,9 @@ def test_answers_are_encoded_for_every_request() -> None:
     """What is kept is the list, not its bytes: a call costs its encoding."""
     assert null.vector_list(5) is null.vector_list(5)
     assert null.vector_stream(5, 2) is null.vector_stream(5, 2)
+
+
+@paths
+def test_json_that_is_too_deep_is_refused(port: int, prefix: str) -> None:
+    """No parser is led to the end of its stack, in a field that nobody reads either."""
+    refused(ask(port, "POST", f"{prefix}/structured", b'{"more": ' + b"[" * 100_000, JSON), 400, "the body")
