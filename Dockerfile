@@ -1,10 +1,10 @@
 # Every image of the stack: one named target per service, shared stages first.
 #
-#   python    trixie + Python 3.13 + /opt/venv                      -> typed-grpc
+#   python    trixie + Python 3.13 + /opt/venv                      -> typed-grpc, echo-http, echo-grpc
 #   load      python + Locust                                       -> locust, bench
 #   torch     python + PyTorch: torch-cpu or torch-gpu              -> torchserve, jpeg-http
 #   torch-cpu python + Debian's CPU build + torchvision             -> models, tests
-#   golang    python + Debian's Go                                  -> bench, tests (a program each)
+#   golang    python + Debian's Go                                  -> bench, distance, tests (a program each)
 #
 # Locked dependencies are a layer of their own, before any code. `pip-install` says how a private CA reaches pip.
 
@@ -116,6 +116,7 @@ RUN --mount=type=secret,id=ca pip-install /tmp/requirements.txt
 COPY gateways/__init__.py gateways/
 COPY gateways/core gateways/core
 COPY gateways/backends gateways/backends
+COPY gateways/web gateways/web
 COPY gateways/jpeg_http gateways/jpeg_http
 USER 65532:65532
 CMD ["python3", "-m", "gateways.jpeg_http"]
@@ -154,6 +155,42 @@ ENV MALLOC_ARENA_MAX=2 \
 USER 65532:65532
 EXPOSE 50051
 CMD ["python3", "-m", "gateways.typed_grpc"]
+
+# ---------------------------------------------------------------- echo-http, echo-grpc, distance
+FROM python AS echo-http
+COPY gateways/echo_http/requirements.txt /tmp/
+RUN --mount=type=secret,id=ca pip-install /tmp/requirements.txt
+COPY proto/gen proto/gen
+COPY gateways/__init__.py gateways/
+COPY gateways/core gateways/core
+COPY gateways/backends/__init__.py gateways/backends/null.py gateways/backends/
+COPY gateways/web gateways/web
+COPY gateways/echo_http gateways/echo_http
+USER 65532:65532
+CMD ["python3", "-m", "gateways.echo_http"]
+
+FROM python AS echo-grpc
+COPY gateways/echo_grpc/requirements.txt /tmp/
+RUN --mount=type=secret,id=ca pip-install /tmp/requirements.txt
+COPY proto/gen proto/gen
+COPY gateways/__init__.py gateways/
+COPY gateways/core gateways/core
+COPY gateways/backends/__init__.py gateways/backends/null.py gateways/backends/
+COPY gateways/echo_grpc gateways/echo_grpc
+USER 65532:65532
+CMD ["python3", "-m", "gateways.echo_grpc"]
+
+FROM golang AS toxiproxy
+RUN --mount=type=secret,id=ca \
+    [ ! -s /run/secrets/ca ] || export SSL_CERT_FILE=/run/secrets/ca; \
+    CGO_ENABLED=0 GOBIN=/usr/local/bin GOFLAGS=-ldflags=-s go install github.com/Shopify/toxiproxy/v2/cmd/server@v2.12.0
+
+FROM debian:trixie-slim AS distance
+COPY --from=toxiproxy /usr/local/bin/server /usr/local/bin/toxiproxy-server
+COPY compose/distance/healthy /usr/local/bin/
+COPY compose/distance/proxies.json /etc/toxiproxy/
+USER 65532:65532
+CMD ["toxiproxy-server", "-host", "0.0.0.0", "-config", "/etc/toxiproxy/proxies.json"]
 
 # ---------------------------------------------------------------- models
 FROM torch-cpu AS models

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import tritonclient.grpc
 import tritonclient.http
+from fiveway.transport.v1 import base_pb2, base_pb2_grpc
 from fiveway.vision.v1 import vision_pb2 as typed
 from fiveway.vision.v1 import vision_pb2_grpc as typed_grpc
 from torchserve import inference_pb2 as torchserve
@@ -283,6 +284,23 @@ def typed_json(jpegs: Sequence[bytes], **headers: str) -> list[Answer]:
 def typed_json_triton(jpegs: Sequence[bytes]) -> list[Answer]:
     return typed_json(jpegs, x_backend="triton")
 
+
+def echo_http(jpegs: Sequence[bytes]) -> list[int]:
+    """The sizes that arrived."""
+    kind = "application/octet-stream"
+    return [request("POST", "/transport/binary", jpeg, content_type=kind).json()["size_bytes"] for jpeg in jpegs]
+
+
+def echo_grpc(jpegs: Sequence[bytes]) -> list[int]:
+    """The sizes that arrived."""
+    with channel() as open_channel:
+        stub = base_pb2_grpc.BaseServiceStub(open_channel)
+        requests = [base_pb2.BinaryRequest(image=jpeg) for jpeg in jpegs]
+        return [stub.Binary(message, timeout=TIMEOUT_S).size_bytes for message in requests]
+
+
+# The routes of the profile `transport`, which have no model.
+WITHOUT_MODEL: Mapping[str, Callable[[Sequence[bytes]], list[int]]] = {"echo-http": echo_http, "echo-grpc": echo_grpc}
 
 # Every way in. The part before the slash is the route's name.
 CLIENTS: Mapping[str, Callable[[Sequence[bytes]], list[Answer]]] = {

@@ -7,29 +7,27 @@ GET  /health                            a real inference, or a proof that one wa
 """
 
 import asyncio
-import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
-from http import HTTPStatus
 from typing import Any
 
 import orjson
 from fastapi import FastAPI, Request, Response
 from fastapi_offline import FastAPIOffline
-from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp
 
 from gateways.core.answer import Prediction
-from gateways.core.errors import ServeError, Status, as_serve_error
+from gateways.core.errors import ServeError, Status
 from gateways.core.health import PHOTO
 from gateways.core.manifest import Manifest
 from gateways.core.timing import Stages
 from gateways.jpeg_http import body, schema
-from gateways.jpeg_http.admission import Admission
 from gateways.jpeg_http.served import Served
-from gateways.jpeg_http.timed import Timed, stages_of
+from gateways.web.admission import Admission
+from gateways.web.errors import handle_errors
+from gateways.web.timed import Timed, stages_of
 
 TIMEOUT_S = 30.0
 HEALTH_FRESH_S = 5.0
@@ -51,8 +49,6 @@ DESCRIPTION = """JPEGs in, embeddings or classes out, from one PyTorch model.
 Every answer has a `Server-Timing` header: preprocess, queue, compute, encode, total, in milliseconds.
 """
 
-log = logging.getLogger(__name__)
-
 
 def create_app(served: Served) -> ASGIApp:
     """The application over what is `served`, which it enters at start-up and leaves at shutdown."""
@@ -70,10 +66,7 @@ def create_app(served: Served) -> ASGIApp:
         static_url="/docs/assets",
         lifespan=lifespan,
     )
-    app.add_exception_handler(ServeError, _serve_error)
-    app.add_exception_handler(HTTPException, _http_error)
-    app.add_exception_handler(ClientDisconnect, _gone)
-    app.add_exception_handler(Exception, _bug)
+    handle_errors(app, what_there_is="GET /docs lists what there is")
     _add_routes(app, served)
     return Timed(Admission(app))
 
@@ -161,36 +154,3 @@ def _json(stages: Stages, content: object) -> Response:
     with stages.stage("encode"):
         encoded = orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY)
     return Response(encoded, media_type="application/json")
-
-
-def _error(http: int, code: str, message: str, headers: dict[str, str] | None = None) -> Response:
-    encoded = orjson.dumps({"error": {"code": code, "message": message}})
-    return Response(encoded, http, headers, media_type="application/json")
-
-
-async def _serve_error(_: Request, error: Exception) -> Response:
-    known = as_serve_error(error)
-    return _error(known.status.http, known.status.grpc, known.message)
-
-
-async def _http_error(request: Request, error: Exception) -> Response:
-    """The framework's own refusals: an unknown path, or another method on a known one."""
-    assert isinstance(error, HTTPException)
-    path = request.url.path
-    if error.status_code == HTTPStatus.NOT_FOUND:
-        return _error(404, Status.NOT_FOUND.grpc, f"no such path {path}: GET /docs lists what there is")
-    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-        allow = (error.headers or {}).get("Allow", "")
-        text = f"{request.method} is not allowed on {path}: use {allow}"
-        return _error(405, Status.UNIMPLEMENTED.grpc, text, {"Allow": allow})
-    return _error(error.status_code, Status.INVALID.grpc, str(error.detail))
-
-
-async def _gone(_: Request, __: Exception) -> Response:
-    """Nobody reads this answer; the server log stays quiet."""
-    return Response(status_code=499)
-
-
-async def _bug(request: Request, error: Exception) -> Response:
-    log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    return await _serve_error(request, error)

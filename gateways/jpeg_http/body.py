@@ -1,6 +1,4 @@
-"""From a request's body to its JPEGs: the limit is enforced while reading, the type is what the client declared."""
-
-from collections.abc import AsyncGenerator
+"""From a request's body to its JPEGs: the type is what the client declared."""
 
 import orjson
 import pybase64
@@ -10,8 +8,8 @@ from starlette.requests import Request
 
 from gateways.core.errors import ServeError, Status
 from gateways.core.predict import MAX_IMAGES, check_count
+from gateways.web.body import MAX_BODY, expect, limited, whole
 
-MAX_BODY = 32 * 1024 * 1024
 FIELD = "images"
 
 
@@ -28,8 +26,8 @@ class _InMemoryParser(MultiPartParser):
 
 async def base64_jpegs(request: Request) -> list[bytes]:
     """The JPEGs of `{"images": [base64, ...]}`. Raises ServeError; the message says which image."""
-    _expect(request, "application/json")
-    body = b"".join([chunk async for chunk in _limited(request)])
+    expect(request, "application/json")
+    body = await whole(request)
     try:
         message = orjson.loads(body)
     except orjson.JSONDecodeError as error:
@@ -42,9 +40,9 @@ async def base64_jpegs(request: Request) -> list[bytes]:
 
 async def jpegs(request: Request) -> list[bytes]:
     """The JPEGs of an image/jpeg body (one) or of a form's `images` parts. Raises ServeError."""
-    if _expect(request, "image/jpeg", "multipart/form-data") == "image/jpeg":
-        return [b"".join([chunk async for chunk in _limited(request)])]
-    parser = _InMemoryParser(request.headers, _limited(request), max_files=MAX_IMAGES)
+    if expect(request, "image/jpeg", "multipart/form-data") == "image/jpeg":
+        return [await whole(request)]
+    parser = _InMemoryParser(request.headers, limited(request), max_files=MAX_IMAGES)
     try:
         form = await parser.parse()
     except MultiPartException as error:
@@ -56,30 +54,6 @@ async def jpegs(request: Request) -> list[bytes]:
         raise ServeError(Status.INVALID, f'the form has no part "{FIELD}": send each JPEG as a file part "{FIELD}"')
     check_count(len(parts))
     return [await _file(part, i) for i, part in enumerate(parts)]
-
-
-def _expect(request: Request, *kinds: str) -> str:
-    """The request's content type, if it is one of `kinds`."""
-    declared = request.headers.get("content-type", "")
-    kind = declared.partition(";")[0].strip().lower()
-    if kind not in kinds:
-        raise ServeError(
-            Status.UNSUPPORTED_MEDIA, f"content-type is {declared or 'missing'}: send {' or '.join(kinds)}"
-        )
-    return kind
-
-
-async def _limited(request: Request) -> AsyncGenerator[bytes]:
-    """The body's chunks, up to MAX_BODY: a declared length above it is refused unread, a chunked body while reading."""
-    too_large = ServeError(Status.TOO_LARGE, f"the body is larger than {MAX_BODY // 1024**2} MiB: send fewer images")
-    if int(request.headers.get("content-length", 0)) > MAX_BODY:
-        raise too_large
-    size = 0
-    async for chunk in request.stream():
-        size += len(chunk)
-        if size > MAX_BODY:
-            raise too_large
-        yield chunk
 
 
 def _unbase64(text: object, index: int) -> bytes:

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from functools import cache, partial
 
 import grpc
+from fiveway.transport.v1 import base_pb2 as base
+from fiveway.transport.v1 import distance_pb2 as distance
 from fiveway.vision.v1 import vision_pb2 as typed
 from torchserve import inference_pb2 as torchserve
 from tritonclient.grpc import service_pb2 as kserve
@@ -24,6 +26,9 @@ B64_PHOTO = b64(PHOTO)
 MIB = 1024 * 1024
 TORCHSERVE = "/org.pytorch.serve.grpc.inference.InferenceAPIsService"
 TYPED = "/fiveway.vision.v1.VisionService"
+ECHO = "/fiveway.transport.v1.BaseService"
+NO_IMAGE = "the image is empty"
+NOT_A_LIST = "count is 100001: send 1 to 100000"
 JSON_TYPE = "application/json"
 JSON = {"content-type": JSON_TYPE}
 JPEG = {"content-type": "image/jpeg"}
@@ -39,10 +44,11 @@ class Http:
     body: bytes = b""
     headers: Mapping[str, str] = field(default_factory=dict)
     chunked: bool = False
+    method: str = "POST"
 
     def send(self) -> tuple[str, str]:
         """(status, body), as curl sees it: a refusal may come while the body is still being sent."""
-        command = ["curl", "--silent", "--show-error", "--max-time", f"{TIMEOUT_S:g}", "--request", "POST"]
+        command = ["curl", "--silent", "--show-error", "--max-time", f"{TIMEOUT_S:g}", "--request", self.method]
         command += ["--data-binary", "@-", "--write-out", "\n%{http_code}", f"http://{EDGE}{self.path}"]
         headers = {"content-type": "", **self.headers} | ({"transfer-encoding": "chunked"} if self.chunked else {})
         # curl drops a header that is written with a colon and no value.
@@ -167,6 +173,23 @@ def typed_grpc(*images: bytes) -> Grpc:
 
 def typed_bytes(message: bytes) -> Grpc:
     return Grpc(f"{TYPED}/Predict", message)
+
+
+def echo_binary(image: bytes) -> Http:
+    return Http("/transport/binary", image, OCTETS)
+
+
+def echo_base64(image: object) -> Http:
+    return Http("/transport/base64", json.dumps({"image": image}).encode(), JSON)
+
+
+def echo_grpc_base64(image: str) -> Grpc:
+    return Grpc(f"{ECHO}/Base64", base.Base64Request(image=image).SerializeToString())
+
+
+def echo_vectors(count: int) -> Grpc:
+    message = distance.ListVectorsRequest(count=count).SerializeToString()
+    return Grpc("/fiveway.transport.v1.DistanceService/ListVectors", message)
 
 
 def typed_http(images: object) -> Http:
@@ -305,6 +328,8 @@ CASES = (
             rpc("INVALID_ARGUMENT", "model_name is required", "torchserve-grpc", lambda: torchserve_bytes(b"")),
             rpc("INVALID_ARGUMENT", NONE, "typed-grpc", lambda: typed_grpc()),
             http(400, NONE, "typed-http", lambda: Http("/v1/predict", b"", JSON)),
+            http(400, NO_IMAGE, "echo-http", lambda: echo_binary(b"")),
+            rpc("INVALID_ARGUMENT", NO_IMAGE, "echo-grpc", lambda: Grpc(f"{ECHO}/Binary")),
         ),
         note="over gRPC an empty message names no model, or no image",
     ),
@@ -324,6 +349,8 @@ CASES = (
             rpc("RESOURCE_EXHAUSTED", TOO_LARGE, "torchserve-grpc", lambda: torchserve_grpc(big())),
             rpc("RESOURCE_EXHAUSTED", "larger than max", "typed-grpc", lambda: typed_grpc(big())),
             http(413, TOO_LARGE, "typed-http", lambda: Http("/v1/predict", big(), JSON)),
+            http(413, TOO_LARGE, "echo-http", lambda: echo_binary(big())),
+            rpc("RESOURCE_EXHAUSTED", "larger than max", "echo-grpc", lambda: Grpc(f"{ECHO}/Binary", big())),
         ),
         note="HTTP: refused by Envoy on the announced length; gRPC announces none, see below",
     ),
@@ -335,6 +362,7 @@ CASES = (
             http(413, TOO_LARGE, "onnx-jpeg-http", lambda: replace(files_http(big()), chunked=True)),
             http(413, TOO_LARGE, "torchserve-http", lambda: torchserve_raw(big(), chunked=True)),
             http(413, TOO_LARGE, "typed-http", lambda: Http("/v1/predict", big(), JSON, chunked=True)),
+            http(413, TOO_LARGE, "echo-http", lambda: replace(echo_binary(big()), chunked=True)),
         ),
         note="cut off by Envoy at 32 MiB",
     ),
@@ -344,6 +372,13 @@ CASES = (
             http(400, "is not base64: send standard base64", "jpeg-http", lambda: jpeg_json([NOT_BASE64])),
             http(400, "is not base64: send standard base64", "torchserve-http", lambda: torchserve_json(NOT_BASE64)),
             http(400, "images[0]: invalid value", "typed-http", lambda: typed_http([NOT_BASE64])),
+            http(400, "is not base64: send standard base64", "echo-http", lambda: echo_base64(NOT_BASE64)),
+            rpc(
+                "INVALID_ARGUMENT",
+                "is not base64: send standard base64",
+                "echo-grpc",
+                lambda: echo_grpc_base64(NOT_BASE64),
+            ),
         ),
     ),
     Case(
@@ -358,6 +393,8 @@ CASES = (
             rpc("INVALID_ARGUMENT", "PredictionsRequest", "torchserve-grpc", lambda: torchserve_bytes(NOT_PROTO)),
             rpc("INVALID_ARGUMENT", "generate your client", "typed-grpc", lambda: typed_bytes(NOT_PROTO)),
             http(400, "end of string", "typed-http", lambda: Http("/v1/predict", NOT_JSON, JSON)),
+            http(400, "the body is not JSON", "echo-http", lambda: Http("/transport/structured", NOT_JSON, JSON)),
+            rpc("INVALID_ARGUMENT", "generate your client", "echo-grpc", lambda: Grpc(f"{ECHO}/Structured", NOT_PROTO)),
         ),
     ),
     Case(
@@ -368,6 +405,7 @@ CASES = (
             http(400, "is nested deeper than 64 levels", "onnx-jpeg-http", lambda: Http(infer_path(FILES), DEEP, JSON)),
             http(400, "the body is not JSON", "torchserve-http", lambda: torchserve_raw(DEEP, kind=JSON_TYPE)),
             http(400, "Message too deep", "typed-http", lambda: Http("/v1/predict", DEEP, JSON)),
+            http(400, "the body", "echo-http", lambda: Http("/transport/structured", DEEP, JSON)),
         ),
     ),
     Case(
@@ -379,6 +417,7 @@ CASES = (
             http(400, NOT_JSON_FOR_TRITON, "onnx-jpeg-http", lambda: Http(infer_path(FILES), PHOTO, JPEG)),
             http(415, "send image/jpeg", "torchserve-http", lambda: torchserve_raw(PHOTO, kind="text/plain")),
             http(415, "application/json", "typed-http", lambda: replace(typed_http([B64_PHOTO]), headers=TEXT)),
+            http(415, "send application/json", "echo-http", lambda: Http("/transport/structured", b"{}", TEXT)),
         ),
         note="Triton does not look at it: to Triton a photo is bad JSON",
     ),
@@ -394,6 +433,7 @@ CASES = (
             http(400, 'the field "image" is missing', "torchserve-http", lambda: torchserve_raw(b"{}", kind=JSON_TYPE)),
             rpc("INVALID_ARGUMENT", 'under the key "data"', "torchserve-grpc", lambda: torchserve_grpc(PHOTO, key="x")),
             http(400, NONE, "typed-http", lambda: Http("/v1/predict", b"{}", JSON)),
+            http(400, "name: Field required", "echo-http", lambda: Http("/transport/structured", b"{}", JSON)),
         ),
     ),
     Case(
@@ -439,6 +479,7 @@ CASES = (
             rpc("INVALID_ARGUMENT", "unexpected inference input 'image'", "onnx-jpeg-grpc", lambda: good_grpc(FILES)),
             http(400, 'the field "image" is missing or not a string', "torchserve-http", lambda: torchserve_json(5)),
             http(400, "images[0]: invalid value 5", "typed-http", lambda: typed_http([5])),
+            http(400, "image: Input should be a valid string", "echo-http", lambda: echo_base64(5)),
         ),
     ),
     Case(
@@ -465,6 +506,14 @@ CASES = (
         note="TorchServe takes one image per request",
     ),
     Case(
+        "list of 100,001 vectors",
+        (
+            http(400, NOT_A_LIST, "echo-http", lambda: Http("/transport/vectors/json?count=100001", method="GET")),
+            rpc("INVALID_ARGUMENT", NOT_A_LIST, "echo-grpc", lambda: echo_vectors(100_001)),
+        ),
+        note="the other routes answer no lists",
+    ),
+    Case(
         "unknown path",
         (
             http(404, NOT_SERVED, "jpeg-http", lambda: Http("/embed/nothing", PHOTO)),
@@ -472,6 +521,7 @@ CASES = (
             http(404, NOT_SERVED, "onnx-jpeg-http", lambda: Http(f"/v2/models/{FILES}/nothing")),
             http(404, NOT_SERVED, "torchserve-http", lambda: Http(f"/predictions/{MODEL}/1.0/nothing", PHOTO)),
             http(404, NOT_SERVED, "typed-http", lambda: Http("/v1/nothing", b"{}", JSON)),
+            http(404, NOT_SERVED, "echo-http", lambda: Http("/transport/nothing", b"{}", JSON)),
         ),
     ),
     Case(
@@ -481,6 +531,7 @@ CASES = (
             rpc("UNIMPLEMENTED", NOT_SERVED, "onnx-jpeg-grpc", lambda: infer(b"", FILES, "Nothing")),
             rpc("UNIMPLEMENTED", NOT_SERVED, "torchserve-grpc", lambda: Grpc(f"{TORCHSERVE}/Nothing")),
             rpc("UNIMPLEMENTED", NOT_SERVED, "typed-grpc", lambda: Grpc(f"{TYPED}/Nothing")),
+            rpc("UNIMPLEMENTED", NOT_SERVED, "echo-grpc", lambda: Grpc(f"{ECHO}/Nothing")),
         ),
     ),
 )

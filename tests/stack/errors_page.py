@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.clients import ROUTES
+from tests.clients import ROUTES, WITHOUT_MODEL
 from tests.repository import ROOT
 from tests.stack.bad_input import CASES, Case
 
@@ -28,7 +28,7 @@ TRT = {"onnx-http": "trt-http", "onnx-grpc": "trt-grpc"}
 
 def render() -> str:
     """The page."""
-    columns = [route for route in ROUTES if route not in TRT.values()]
+    columns = [route for route in (*ROUTES, *WITHOUT_MODEL) if route not in TRT.values()]
     titles = [f"`{route}`" + (f", `{TRT[route]}`" if route in TRT else "") for route in columns]
     lines = [HEAD, row("", *titles), row("---", *["---"] * len(columns))]
     lines += [row(case.name, *(cell(case, route) for route in columns)) for case in CASES]

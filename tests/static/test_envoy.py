@@ -220,10 +220,14 @@ def install(folder: Path, ports: dict[tuple[str, int], int]) -> Path:
     return folder / CONFIG.name
 
 
+# echo-grpc is left out: its host cannot be found, as where the profile is off.
+HTTP_SERVERS = (("jpeg-http", 8000), ("triton", 8000), ("torchserve", 8080), ("echo-http", 8000))
+
+
 @pytest.fixture(scope="module")
 def edge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Edge]:
     folder = tmp_path_factory.mktemp("envoy")
-    http = {key: serve_http(key[0]) for key in (("jpeg-http", 8000), ("triton", 8000), ("torchserve", 8080))}
+    http = {key: serve_http(key[0]) for key in HTTP_SERVERS}
     rpc = {key: serve_grpc(key[0]) for key in (("triton", 8001), ("torchserve", 7070), ("typed-grpc", 50051))}
     ours = {("0.0.0.0", 8080): free_port(), ("0.0.0.0", 9901): free_port(), ("127.0.0.1", 9900): free_port()}
     theirs = {key: server.server_port for key, server in http.items()} | {key: port for key, (_, port) in rpc.items()}
@@ -264,7 +268,7 @@ def test_one_name_per_route() -> None:
     assert routes == clusters
     assert routes == {
         "jpeg-http", "onnx-http", "onnx-grpc", "trt-http", "trt-grpc", "torchserve-http", "torchserve-grpc",
-        "typed-grpc", "typed-http", "onnx-jpeg-http", "onnx-jpeg-grpc",
+        "typed-grpc", "typed-http", "onnx-jpeg-http", "onnx-jpeg-grpc", "echo-http", "echo-grpc",
     }  # fmt: skip
     for name, block in re.findall(r"- name: ([\w-]+)\n\s+match:.*\n\s+route: (\{.*\})", text):
         assert f"cluster: {name}," in block
@@ -305,7 +309,21 @@ SERVED = [
     ("torchserve-http", "/ping", "torchserve"),
     ("torchserve-http", "/predictions/m", "torchserve"),
     ("torchserve-http", "/predictions/m/1.0", "torchserve"),
+    ("echo-http", "/transport/structured", "echo-http"),
+    ("echo-http", "/transport/fast/binary?entries=1", "echo-http"),
+    ("echo-http", "/transport/vectors/json-gzip?count=5", "echo-http"),
 ]
+
+
+@pytest.mark.parametrize(
+    "method", ["BaseService/Structured", "BaseService/BinaryStream", "DistanceService/ListVectors"]
+)
+def test_a_server_that_does_not_run_is_named(edge: Edge, method: str) -> None:
+    """Where the profile is off, its routes say how to start it; the rest of the edge works."""
+    said = edge.call(f"/fiveway.transport.v1.{method}")
+    assert said.startswith(
+        "UNAVAILABLE: this route's server does not run: start it with docker compose --profile transport"
+    )
 
 
 @HTTP_VERSIONS

@@ -1,0 +1,1 @@
+"""What the HTTP gateways share: bounded bodies, errors as JSON, the Server-Timing header."""

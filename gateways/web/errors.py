@@ -1,0 +1,61 @@
+"""Errors as an HTTP client reads them: `{"error": {"code", "message"}}`, whoever raised."""
+
+import logging
+from http import HTTPStatus
+
+import orjson
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from gateways.core.errors import ServeError, Status, as_serve_error
+
+log = logging.getLogger(__name__)
+
+
+def handle_errors(app: Starlette, *, what_there_is: str) -> None:
+    """Give every failure its answer. `what_there_is` tells who asked for an unknown path where to look."""
+
+    async def http_error(request: Request, error: Exception) -> Response:
+        """The framework's own refusals: an unknown path, or another method on a known one."""
+        assert isinstance(error, HTTPException)
+        path = request.url.path
+        if error.status_code == HTTPStatus.NOT_FOUND:
+            return _error(404, Status.NOT_FOUND.grpc, f"no such path {path}: {what_there_is}")
+        if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+            return not_allowed(request, (error.headers or {}).get("Allow", ""))
+        return _error(error.status_code, Status.INVALID.grpc, str(error.detail))
+
+    app.add_exception_handler(ServeError, serve_error)
+    app.add_exception_handler(HTTPException, http_error)
+    app.add_exception_handler(ClientDisconnect, _gone)
+    app.add_exception_handler(Exception, bug)
+
+
+def not_allowed(request: Request, allow: str) -> Response:
+    """The answer to a method that a known path does not have."""
+    text = f"{request.method} is not allowed on {request.url.path}: use {allow}"
+    return _error(405, Status.UNIMPLEMENTED.grpc, text, {"Allow": allow})
+
+
+async def serve_error(_: Request, error: Exception) -> Response:
+    """The answer to a failure; the client never sees what was not written for it."""
+    known = as_serve_error(error)
+    return _error(known.status.http, known.status.grpc, known.message)
+
+
+def _error(http: int, code: str, message: str, headers: dict[str, str] | None = None) -> Response:
+    encoded = orjson.dumps({"error": {"code": code, "message": message}})
+    return Response(encoded, http, headers, media_type="application/json")
+
+
+async def _gone(_: Request, __: Exception) -> Response:
+    """Nobody reads this answer; the server log stays quiet."""
+    return Response(status_code=499)
+
+
+async def bug(request: Request, error: Exception) -> Response:
+    """The answer to what nobody expected; the log has it."""
+    log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    return await serve_error(request, error)

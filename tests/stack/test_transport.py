@@ -1,0 +1,74 @@
+"""The profile `transport` as it runs: servers without a model behind the edge, and a distance that is waited for."""
+
+import http.client
+import json
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import grpc
+import pytest
+from fiveway.transport.v1 import base_pb2, base_pb2_grpc
+
+from tests.clients import TIMEOUT_S, channel, post_json, request
+from tests.docker import container, containers, health
+
+SERVICES = ("echo-http", "echo-grpc", "distance")
+ROUND_TRIP_MS = 150
+
+
+@pytest.fixture(autouse=True, scope="module")
+def transport() -> None:
+    """The profile is up and healthy."""
+    states = {name: [health(found) for found in containers(name)] for name in SERVICES}
+    assert states == {name: ["healthy"] for name in SERVICES}, "docker compose --profile transport up --build --wait"
+
+
+@pytest.fixture
+def distance() -> str:
+    """The address of the proxy on the inside network: the engine's host reaches it, nobody else outside does."""
+    (network,) = container("distance")["NetworkSettings"]["Networks"].values()
+    return str(network["IPAddress"])
+
+
+@contextmanager
+def far(address: str, round_trip_ms: int) -> Iterator[None]:
+    """Half the round trip each way."""
+    api = f"http://{address}:8474/proxies/edge/toxics"
+    ways = ("upstream", "downstream")
+    for way in ways:
+        toxic = {"name": way, "type": "latency", "stream": way, "attributes": {"latency": round_trip_ms // 2}}
+        urllib.request.urlopen(api, json.dumps(toxic).encode(), timeout=TIMEOUT_S).close()
+    try:
+        yield
+    finally:
+        for way in ways:
+            gone = urllib.request.Request(f"{api}/{way}", method="DELETE")
+            urllib.request.urlopen(gone, timeout=TIMEOUT_S).close()
+
+
+def test_both_routes_answer_alike() -> None:
+    """Through the edge, over HTTP and gRPC."""
+    found = post_json("/transport/structured", {"name": "n", "text": "t", "entries": 2}).json()
+    with channel() as opened:
+        stub = base_pb2_grpc.BaseServiceStub(opened)
+        answer = stub.Structured(base_pb2.StructuredRequest(name="n", text="t", entries=2), timeout=TIMEOUT_S)
+    assert found["entries"] == [{"label": entry.label, "score": entry.score} for entry in answer.entries]
+    assert request("GET", "/transport/vectors/protobuf?count=1000").body
+
+
+def test_a_request_takes_at_least_the_round_trip(distance: str) -> None:
+    """Over HTTP and gRPC, on a connection that is open already; any route may be asked so."""
+    connection = http.client.HTTPConnection(distance, 8080, timeout=TIMEOUT_S)
+    with far(distance, ROUND_TRIP_MS), grpc.insecure_channel(f"{distance}:8080") as opened:
+        connection.connect()
+        start = time.monotonic()
+        connection.request("GET", "/")
+        assert connection.getresponse().status == 200
+        assert (time.monotonic() - start) * 1e3 >= ROUND_TRIP_MS
+        grpc.channel_ready_future(opened).result(TIMEOUT_S)
+        start = time.monotonic()
+        base_pb2_grpc.BaseServiceStub(opened).Structured(base_pb2.StructuredRequest(), timeout=TIMEOUT_S)
+        assert (time.monotonic() - start) * 1e3 >= ROUND_TRIP_MS
+    connection.close()

@@ -1,0 +1,211 @@
+"""The servers without a model, over real sockets: all protocols give the same answers and refuse the same."""
+
+import base64
+import gzip
+import http.client
+import json
+import socket
+import threading
+import time
+import zlib
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import grpc
+import pytest
+import uvicorn
+from fiveway.transport.v1 import base_pb2, base_pb2_grpc, distance_pb2, distance_pb2_grpc
+from google.protobuf.json_format import MessageToDict
+
+from gateways.backends import null
+from gateways.echo_grpc.service import create_server
+from gateways.echo_http.app import create_app
+
+JSON, BYTES = "application/json", "application/octet-stream"
+IMAGE = bytes(range(256)) * 100
+NOT_BASE64 = "*" * 8
+UNLIMITED = (("grpc.max_receive_message_length", -1),)
+STRUCTURED: dict[str, Any] = {"name": "é", "text": "a\nb", "entries": 3, "attributes": {"a": "1", "b": "2"}}
+
+paths = pytest.mark.parametrize("prefix", ["/transport", "/transport/fast"])
+sizes = pytest.mark.parametrize("count", [1, 1_000, 10_000])
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    """The HTTP server's."""
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        server = uvicorn.Server(uvicorn.Config(create_app(), log_config=None, http="httptools"))
+        thread = threading.Thread(target=server.run, args=([sock],))
+        thread.start()
+        while not server.started:
+            time.sleep(0.01)
+        yield sock.getsockname()[1]
+        server.should_exit = True
+        thread.join()
+
+
+@pytest.fixture
+async def channel() -> AsyncIterator[grpc.aio.Channel]:
+    server = create_server()
+    here = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{here}", options=UNLIMITED) as opened:
+        yield opened
+    await server.stop(None)
+
+
+def ask(port: int, method: str, path: str, body: bytes = b"", kind: str = "") -> tuple[int, dict[str, str], bytes]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    try:
+        connection.request(method, path, body, {"content-type": kind} if kind else {})
+        response = connection.getresponse()
+        return response.status, {name.lower(): value for name, value in response.getheaders()}, response.read()
+    finally:
+        connection.close()
+
+
+def post(port: int, path: str, message: object) -> Any:
+    status, headers, body = ask(port, "POST", path, json.dumps(message).encode(), JSON)
+    assert (status, headers["content-type"]) == (200, JSON), body
+    return json.loads(body)
+
+
+def as_json(message: Any) -> Any:
+    return MessageToDict(message, preserving_proto_field_name=True)
+
+
+@paths
+async def test_a_structured_request_is_answered_alike(port: int, channel: grpc.aio.Channel, prefix: str) -> None:
+    """The fields come back with the entries that were asked for: over HTTP, gRPC and a stream."""
+    stub = base_pb2_grpc.BaseServiceStub(channel)
+    request = base_pb2.StructuredRequest(**STRUCTURED)
+    answer = as_json(await stub.Structured(request))
+    assert post(port, f"{prefix}/structured", STRUCTURED) == answer
+    assert answer["entries"] == [{"label": f"entry {n}", "score": 1 / (n + 1)} for n in range(3)]
+    stream = stub.StructuredStream(iter([base_pb2.StructuredStreamRequest(request=request)] * 3))
+    assert [as_json(found.response) async for found in stream] == [answer] * 3
+
+
+@paths
+async def test_an_image_is_answered_alike(port: int, channel: grpc.aio.Channel, prefix: str) -> None:
+    """Base64 or bytes, HTTP, gRPC or a stream: the same size and CRC-32."""
+    stub, text = base_pb2_grpc.BaseServiceStub(channel), base64.b64encode(IMAGE).decode()
+    expected = {"size_bytes": len(IMAGE), "crc32": zlib.crc32(IMAGE), "entries": [{"label": "entry 0", "score": 1.0}]}
+    assert post(port, f"{prefix}/base64", {"image": text, "entries": 1}) == expected
+    status, _, body = ask(port, "POST", f"{prefix}/binary?entries=1", IMAGE, BYTES)
+    assert (status, json.loads(body)) == (200, expected)
+    assert as_json(await stub.Base64(base_pb2.Base64Request(image=text, entries=1))) == expected
+    request = base_pb2.BinaryRequest(image=IMAGE, entries=1)
+    assert as_json(await stub.Binary(request)) == expected
+    stream = stub.BinaryStream(iter([base_pb2.BinaryStreamRequest(request=request)] * 3))
+    assert [as_json(found.response) async for found in stream] == [expected] * 3
+
+
+@sizes
+async def test_vectors_are_the_same_in_every_encoding(port: int, channel: grpc.aio.Channel, count: int) -> None:
+    """JSON, gzip JSON, protobuf over REST, a gRPC list and both streams decode to one list, bit for bit."""
+    stub = distance_pb2_grpc.DistanceServiceStub(channel)
+    listed = await stub.ListVectors(distance_pb2.ListVectorsRequest(count=count))
+    assert len(listed.vectors) == count
+    _, _, packed = ask(port, "GET", f"/transport/vectors/protobuf?count={count}")
+    assert packed == listed.SerializeToString()
+    _, _, plain = ask(port, "GET", f"/transport/vectors/json?count={count}")
+    assert json.loads(plain) == as_json(listed)
+    _, headers, squeezed = ask(port, "GET", f"/transport/vectors/json-gzip?count={count}")
+    assert headers["content-encoding"] == "gzip"
+    assert gzip.decompress(squeezed) == plain
+    for per_message in (0, 1, 300):
+        request = distance_pb2.StreamVectorsRequest(count=count, per_message=per_message)
+        messages = [message async for message in stub.StreamVectors(request)]
+        assert len(messages) == -(-count // (per_message or 1))
+        assert [vector for message in messages for vector in message.vectors] == list(listed.vectors)
+
+
+def test_vectors_have_the_published_sizes(port: int) -> None:
+    """1,000 vectors: 156 kB as JSON, 59 kB as gzip JSON, 59 kB as protobuf, within a twentieth."""
+    for encoding, published in {"json": 156, "json-gzip": 59, "protobuf": 59}.items():
+        _, _, body = ask(port, "GET", f"/transport/vectors/{encoding}?count=1000")
+        assert len(body) / 1024 == pytest.approx(published, rel=0.05), encoding
+
+
+BAD_JSON = [
+    (b"{", JSON, 400, "the body is not JSON"),
+    (b"{}", JSON, 400, "name"),
+    (b"{}", "text/plain", 415, "send application/json"),
+    (json.dumps(STRUCTURED | {"entries": 1001}).encode(), JSON, 400, "entries is 1001: send 0 to 1000"),
+    (json.dumps(STRUCTURED | {"entries": -1}).encode(), JSON, 400, "entries is -1: send 0 to 1000"),
+    (json.dumps(STRUCTURED | {"text": 5}).encode(), JSON, 400, "text"),
+    (b"[" * 100_000, JSON, 400, ""),
+]
+
+
+def refused(found: tuple[int, dict[str, str], bytes], status: int, says: str) -> None:
+    error = json.loads(found[2])["error"]
+    assert (found[0], set(error)) == (status, {"code", "message"}), found
+    assert says in error["message"], error
+    assert "\n" not in error["message"]
+
+
+@paths
+@pytest.mark.parametrize(("body", "kind", "status", "says"), BAD_JSON)
+def test_bad_json_is_refused(port: int, prefix: str, body: bytes, kind: str, status: int, says: str) -> None:
+    """In the form of the other gateways: a code and one line that says what to send."""
+    refused(ask(port, "POST", f"{prefix}/structured", body, kind), status, says)
+
+
+@paths
+def test_bad_images_are_refused(port: int, prefix: str) -> None:
+    """Not base64, empty, of another type, over the limit, and a wrong number of entries."""
+    body = json.dumps({"image": NOT_BASE64}).encode()
+    refused(ask(port, "POST", f"{prefix}/base64", body, JSON), 400, "is not base64: send standard base64")
+    refused(ask(port, "POST", f"{prefix}/base64", b'{"image": ""}', JSON), 400, "the image is empty")
+    refused(ask(port, "POST", f"{prefix}/binary", b"", BYTES), 400, "the image is empty")
+    refused(ask(port, "POST", f"{prefix}/binary", IMAGE, "text/plain"), 415, f"send {BYTES} or image/jpeg")
+    refused(ask(port, "POST", f"{prefix}/binary?entries=x", IMAGE, BYTES), 400, "entries")
+    refused(ask(port, "GET", f"{prefix}/binary"), 405, "use POST")
+
+
+@pytest.mark.parametrize("count", ["0", "100001", "x", ""])
+def test_wrong_counts_are_refused(port: int, count: str) -> None:
+    """A list has 1 to 100,000 vectors."""
+    refused(ask(port, "GET", f"/transport/vectors/json?count={count}"), 400, "count")
+
+
+def test_unknown_paths_are_refused(port: int) -> None:
+    """The message lists what there is."""
+    refused(ask(port, "GET", "/transport/nothing"), 404, "POST to /transport/structured")
+
+
+@pytest.mark.parametrize(
+    ("method", "body", "says"),
+    [
+        ("BaseService/Structured", b"\xff", "the message is no fiveway.transport.v1.StructuredRequest"),
+        ("BaseService/Structured", base_pb2.StructuredRequest(entries=1001), "entries is 1001: send 0 to 1000"),
+        ("BaseService/Base64", base_pb2.Base64Request(image=NOT_BASE64), "is not base64: send standard base64"),
+        ("BaseService/Binary", base_pb2.BinaryRequest(), "the image is empty"),
+        ("DistanceService/ListVectors", distance_pb2.ListVectorsRequest(), "count is 0: send 1 to 100000"),
+        ("DistanceService/StreamVectors", distance_pb2.StreamVectorsRequest(count=100_001), "send 1 to 100000"),
+    ],
+)
+async def test_bad_messages_are_refused(channel: grpc.aio.Channel, method: str, body: Any, says: str) -> None:
+    """INVALID_ARGUMENT, and what to send."""
+    sent = body if isinstance(body, bytes) else body.SerializeToString()
+    call: Any = channel.unary_stream(f"/fiveway.transport.v1.{method}")
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        [message async for message in call(sent)]
+    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert says in (caught.value.details() or "")
+
+
+def test_answers_are_encoded_for_every_request() -> None:
+    """What is kept is the list, not its bytes: a call costs its encoding."""
+    assert null.vector_list(5) is null.vector_list(5)
+    assert null.vector_stream(5, 2) is null.vector_stream(5, 2)
+
+
+@paths
+def test_json_that_is_too_deep_is_refused(port: int, prefix: str) -> None:
+    """No parser is led to the end of its stack, in a field that nobody reads either."""
+    refused(ask(port, "POST", f"{prefix}/structured", b'{"more": ' + b"[" * 100_000, JSON), 400, "the body")
