@@ -5,22 +5,24 @@ from functools import partial
 from locustfiles import serving, tensors
 from locustfiles.answers import Check
 from locustfiles.clients import Payload
-from locustfiles.payloads import payloads
+from locustfiles.payloads import Images, payloads
 from locustfiles.routes import ROUTES, Route
 from locustfiles.settings import BadSetting, Settings
 
 
 def requests_of(route: Route, chosen: Settings) -> tuple[Payload, ...]:
     """Every request that a user of this route sends in turn. Raises OSError, CallError and BadSetting."""
-    if chosen.serving.images:
-        folder = serving.artifacts() / chosen.serving.model / "tensors"
+    folder = serving.artifacts() / chosen.serving.model / "tensors"
+    if chosen.size:
+        return (route.format.encode(Images((), folder, chosen.served(route), chosen.size)),)
+    if chosen.serving.images or route.modelless:
         return payloads(route.format.encode, chosen.served(route), folder, chosen.photo, chosen.batch)
     return tensors.payloads(route.format.protocol, model_of(route, chosen), chosen.batch, chosen.serving)
 
 
 def check_of(route: Route, chosen: Settings) -> Check:
     """How this route's answers are checked. Raises as requests_of does."""
-    if chosen.serving.images:
+    if chosen.serving.images or route.modelless:
         return route.format.check
     return partial(tensors.check, route.format.protocol, model_of(route, chosen))
 

@@ -31,6 +31,8 @@ class Images:
     names: tuple[str, ...]
     tensors: Path
     served: str
+    size: str = ""
+    """What is asked for where a photo is not the question, in the words of its study: `10000` vectors."""
 
 
 Encoder = Callable[[Images], Payload]

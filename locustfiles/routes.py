@@ -3,12 +3,16 @@
 One name per route: Envoy's cluster, Locust's user class, the row of a result. A new route is one more row of ROUTES.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from locustfiles import answers, payloads
+from locustfiles.clients import Answer, Client
 
 MAX_BATCH = 32
+
+UNARY, ANSWERS, BOTH = "unary", "a stream of answers", "an open stream, a message each way per request"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +27,15 @@ class Format:
     max_batch: int = MAX_BATCH
     tensors: bool = False
     """It can carry any model's tensors, not photos only."""
+    read: Callable[[Answer], Any] | None = None
+    """What a program does with an answer before it can use it: its time is a column of its own. Answers to the same
+    question are equal in this form, whatever carried them (numpy arrays nearly so). None: see parity.DECODERS."""
+    options: Sequence[tuple[str, int]] = ()
+    """gRPC: arguments of the channel, besides those of every channel."""
+    messages: str = UNARY
+    """gRPC: how many messages a call has, one of UNARY, ANSWERS and BOTH."""
+    client: Callable[["Route", str, str, Callable[[], None]], Client] | None = None
+    """What makes the client of another protocol than HTTP/1.1 and gRPC: of (route, address, path, on_connect)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +44,26 @@ class Route:
 
     name: str
     path: str
-    """The URL's path, where `{model}` stands for the served model's name, or the full gRPC method."""
+    """The URL's path, where `{model}` stands for the served model's name and `{size}` for the size that is asked for, or
+    the full gRPC method."""
     direct: str | None
     """host:port of its server inside the network; None where Envoy itself is part of the server."""
     format: Format
     suffix: str = ""
     """What its server adds to the served model's name: `_trt` is its accelerated twin, `_jpeg` takes photos."""
     headers: Mapping[str, str] = field(default_factory=dict)
+    of: str = ""
+    """A study's row that asks an existing route in another way: that route's name, by which Envoy counts it."""
+    method: str = "POST"
+    asks: str = ""
+    """Where an answer is no embedding: what is asked, in one word. Answers to the same word are equal once read."""
+    modelless: bool = False
+    """Its server has no model: it answers whatever is served."""
+
+    @property
+    def cluster(self) -> str:
+        """What Envoy calls the route."""
+        return self.of or self.name
 
 
 BASE64 = Format("HTTP", payloads.base64_json, answers.json_vectors, {"content-type": "application/json"})

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from locustfiles import serving
+from locustfiles import distance, serving
 from locustfiles.clients.policy import POLICIES, POOLED
 from locustfiles.payloads import ALL, photo_sizes
 from locustfiles.routes import MAX_BATCH, ROUTES, Route
 from locustfiles.serving import Serving
+from locustfiles.studies import WAYS
 
 EDGE, DIRECT = "edge", "direct"
 
@@ -31,10 +32,14 @@ class Settings:
     photo: str = photo_sizes()[0]
     target: str = EDGE
     policy: str = POOLED
+    size: str = ""
+    distance: str = ""
     serving: Serving = field(default_factory=serving.now)
 
     def address(self, route: Route) -> str:
         """host:port that the clients of `route` connect to."""
+        if self.distance:
+            return distance.ADDRESS
         if self.target == EDGE:
             return self.host
         return direct_address(route.direct) if self.target == DIRECT and route.direct else edge_address(self.target)
@@ -43,11 +48,13 @@ class Settings:
         """What the model that `route` asks is called at its server; raises BadSetting where there is none."""
         if why := unfit(route, self.serving):
             raise BadSetting(f"{route.name}: {why}")
-        return self.serving.model + route.suffix
+        return "" if route.modelless else self.serving.model + route.suffix
 
 
 def unfit(route: Route, now: Serving) -> str:
     """Why a route makes no sense for what is served; empty when it does."""
+    if route.modelless:
+        return ""
     if not now.images and not route.format.tensors:
         return f"it takes photos, and {now.model} takes tensors"
     if (wanted := now.model + route.suffix) not in now.models:
@@ -57,7 +64,7 @@ def unfit(route: Route, now: Serving) -> str:
 
 def fit(names: Iterable[str], now: Serving) -> list[str]:
     """Those of the routes that make sense for what is served."""
-    return [name for name in names if not unfit(ROUTES[name], now)]
+    return [name for name in names if not unfit(WAYS[name], now)]
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -91,9 +98,9 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def parse(values: Mapping[str, Any], routes: Iterable[str]) -> Settings:
     """Check the choices of a command line or of the page's form for these routes; raises BadSetting."""
-    if unknown := [name for name in routes if name not in ROUTES]:
-        raise BadSetting(f"unknown user class {', '.join(unknown)}: choose from {', '.join(ROUTES)}")
-    picked = [ROUTES[name] for name in routes]
+    if unknown := [name for name in routes if name not in WAYS]:
+        raise BadSetting(f"unknown user class {', '.join(unknown)}: choose from {', '.join(WAYS)}")
+    picked = [WAYS[name] for name in routes]
     try:
         batch = int(values["batch"])
     except ValueError:
@@ -111,6 +118,13 @@ def parse(values: Mapping[str, Any], routes: Iterable[str]) -> Settings:
     if values["target"] == DIRECT and (edge_only := [route.name for route in picked if not route.direct]):
         raise BadSetting(f"only at the edge: {', '.join(edge_only)}. Choose target {EDGE}, or other routes")
     host = edge_address(values.get("host") or "")
+    if values.get("distance"):
+        if values["target"] != EDGE:
+            raise BadSetting(f"a distance is to this stack's edge: choose target {EDGE}")
+        try:
+            distance.parse(values["distance"])
+        except ValueError as wrong:
+            raise BadSetting(str(wrong)) from None
     try:
         now = serving.now()
     except serving.NothingServed as nothing:
@@ -118,7 +132,14 @@ def parse(values: Mapping[str, Any], routes: Iterable[str]) -> Settings:
     if senseless := {route.name: why for route in picked if (why := unfit(route, now))}:
         reasons = "; ".join(f"{name}: {why}" for name, why in senseless.items())
         raise BadSetting(f"{reasons}. Choose from {', '.join(fit(ROUTES, now))}")
-    return Settings(host, batch, values["photo"], values["target"], values["policy"], now)
+    size, far = values.get("size") or "", values.get("distance") or ""
+    return Settings(host, batch, values["photo"], values["target"], values["policy"], size, far, now)
+
+
+def of(cell: "Cell", host: str) -> Settings:
+    """The choices of a cell that has been checked; raises BadSetting."""
+    address = edge_address(host)
+    return Settings(address, cell.batch, cell.photo, cell.target, cell.policy, cell.size, cell.distance)
 
 
 def direct_address(name: str) -> str:

@@ -13,7 +13,7 @@ from locustfiles import settings
 from locustfiles.answers import WrongAnswer
 from locustfiles.calls import check_of, requests_of
 from locustfiles.clients import Answer, CallError, Client, Payload
-from locustfiles.clients.grpc import GrpcClient
+from locustfiles.clients.grpc import CLIENTS
 from locustfiles.clients.http import HttpClient
 from locustfiles.clients.policy import COLD, PUBLISHED, SHARED, ColdClient, SharedClient
 from locustfiles.routes import Route
@@ -42,13 +42,22 @@ def connect(route: Route, chosen: settings.Settings, on_connect: Callable[[], No
     connection opens another by itself.
     """
     address = chosen.address(route)
-    path = route.path.format(model=chosen.served(route))
+    path = route.path.format(model=chosen.served(route), size=chosen.size)
     headers = {**route.format.headers, **route.headers}
 
     def make() -> Client:
+        if route.format.client:
+            return route.format.client(route, address, path, on_connect)
         if route.format.protocol == "HTTP":
-            return HttpClient(address, path, headers, on_connect=on_connect)
-        return GrpcClient(address, path, headers, on_connect=on_connect, own_connection=chosen.policy != PUBLISHED)
+            return HttpClient(address, path, headers, on_connect=on_connect, method=route.method)
+        return CLIENTS[route.format.messages](
+            address,
+            path,
+            headers,
+            on_connect=on_connect,
+            own_connection=chosen.policy != PUBLISHED,
+            options=route.format.options,
+        )
 
     if chosen.policy in (COLD, PUBLISHED):
         return ColdClient(make)

@@ -4,17 +4,17 @@ A ratio gets a verdict only when nothing speaks against either cell (its *marks*
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from typing import Any
 
-from locustfiles.bench import hypotheses, split, statistics
+from locustfiles.bench import claims, hypotheses, split, statistics
 from locustfiles.bench.measured import Cell, Run, Visit, of_tensors
 from locustfiles.bench.plan import PUBLISHED_METHOD
 from locustfiles.bench.statistics import IMAGES_PER_S, MIN_BLOCKS, Estimate, Interval, Window, figure, share
 from locustfiles.clients.policy import COLD
 from locustfiles.recorder import MIN_CALLS
-from locustfiles.routes import ROUTES
+from locustfiles.studies import STUDIES, WAYS
 
 GATE = 0.35
 """The most that a load process may use of one core. In trials of these clients against a 10 ms server, p50 was within
@@ -70,21 +70,25 @@ def analyse(run: Run, *, price_per_hour: float | None = None) -> dict[str, Any]:
     cells = [_measure(run, cell, price_per_hour) for cell, _ in run.cells]
     ratios = [
         _ratio(run, kind, a, b, measure)
-        for kind, a, b in _pairs(cells)
+        for kind, a, b in _pairs(cells, STUDIES[run.study].pairs if run.study in STUDIES else PAIRS)
         # In an open loop the schedule sets the throughput.
         for measure in ((P50, IMAGES_PER_S) if a.cell.rate is None else (P50,))
     ]
     doubt_what_may_be_chance(ratios)
     found = [one.found for one in cells]
+    if study := STUDIES.get(run.study):
+        verdicts = claims.judge(study, {cell.id: asdict(cell) for cell, _ in run.cells}, ratios)
+    # The published ones are about photos.
+    elif run.study == "fiveway" and not of_tensors(run.environment):
+        verdicts = hypotheses.judge(run, found, ratios)
+    else:
+        verdicts = []
     return {
         "confidence": statistics.CONFIDENCE,
         "resamples": statistics.RESAMPLES,
         "cells": found,
         "ratios": ratios,
-        # They are about photos.
-        "hypotheses": hypotheses.judge(run, found, ratios)
-        if run.study == "fiveway" and not of_tensors(run.environment)
-        else [],
+        "hypotheses": verdicts,
     }
 
 
@@ -112,6 +116,8 @@ def _measure(run: Run, cell: Cell, price: float | None) -> Measured:
         "sent_bytes_per_image": _per_image((v.sent_bytes for v in visits), images),
         "received_bytes_per_image": _per_image((v.received_bytes for v in visits), images),
         "client_cpu": max((v.client_cpu for v in visits), default=None),
+        "encode_ms": _mean(v.encode_ms for v in visits),
+        "decode_ms": _mean(v.decode_ms for v in visits),
         "split": {part: sum(parts[part] for parts in splits) / len(splits) for part in splits[0]} if splits else None,
         "calls_per_execution": sum(v.requests for v in visits if v.model_executions) / executions
         if executions
@@ -239,14 +245,16 @@ def _per_image(counted: Iterable[int], images: int) -> float | None:
     return sum(counted) / images or None if images else None
 
 
-def _pairs(cells: Sequence[Measured]) -> list[tuple[str, Measured, Measured]]:
+def _pairs(
+    cells: Sequence[Measured], pairs: Mapping[tuple[str, str], str]
+) -> list[tuple[str, Measured, Measured]]:
     """(kind, a, b) of cells that share every factor but the row's own."""
     groups: dict[Cell, dict[str, Measured]] = {}
     for one in cells:
         groups.setdefault(replace(one.cell, name="", route=""), {})[one.cell.name] = one
     found = []
     for group in groups.values():
-        found += [(kind, group[a], group[b]) for (a, b), kind in PAIRS.items() if a in group and b in group]
+        found += [(kind, group[a], group[b]) for (a, b), kind in pairs.items() if a in group and b in group]
         found += [(SAME, a, b) for a, b in combinations(group.values(), 2) if a.cell.route == b.cell.route]
     return found
 
@@ -352,7 +360,7 @@ def _why(a: Measured, b: Measured) -> list[str]:
     """The measured factors that differ between two cells, a's first, in words."""
     mine, other = a.found, b.found
     why = []
-    servers = [(ROUTES[one.cell.route].direct or "edge").partition(":")[0] for one in (a, b)]
+    servers = [(WAYS[one.cell.route].direct or "edge").partition(":")[0] for one in (a, b)]
     if servers[0] != servers[1]:
         why.append(f"servers: {servers[0]} against {servers[1]}")
     if _differs(mine["connections"], other["connections"]):

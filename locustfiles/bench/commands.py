@@ -21,6 +21,7 @@ from locustfiles.calls import model_of
 from locustfiles.clients.policy import POLICIES, POOLED
 from locustfiles.payloads import photo_sizes
 from locustfiles.routes import MAX_BATCH, ROUTES
+from locustfiles.studies import STUDIES, WAYS
 
 AA = "aa"
 _WHICH = "which routes; default: those of the five that make sense for the served model"
@@ -44,8 +45,20 @@ def parser() -> argparse.ArgumentParser:
         "--method", choices=[plan.FAIR, plan.PUBLISHED_METHOD], default=plan.FAIR, help="published: as the study did"
     )
     one.add_argument("--price-per-hour", type=float, metavar="X", help="adds the cost per million images")
+    _distances(one, "the profile `transport` has the proxy")
     _common(one)
     one.set_defaults(run=fiveway)
+
+    for study in STUDIES.values():
+        command = studies.add_parser(study.name, help=study.question, formatter_class=_Defaults)
+        command.add_argument("--quick", action="store_true", help="fewer cells, shorter: to see that it works")
+        command.add_argument(
+            "--routes", type=_names, metavar="A,B", help=f"which rows; default: all of {', '.join(study.routes)}"
+        )
+        command.add_argument("--policy", type=_names, metavar="P,P", help=f"instead of the study's: {', '.join(POLICIES)}")
+        _distances(command, "instead of the study's")
+        _common(command)
+        command.set_defaults(run=of_study, study=study.name)
 
     two = studies.add_parser("aa", help="one route against itself under two names", formatter_class=_Defaults)
     two.add_argument("--route", default="onnx-http", help="which route")
@@ -98,6 +111,15 @@ def _common(command: argparse.ArgumentParser) -> None:
     command.add_argument("--results", type=Path, default=Path("/results"), help=argparse.SUPPRESS)
 
 
+def _distances(command: argparse.ArgumentParser, more: str) -> None:
+    command.add_argument(
+        "--distance",
+        type=_names,
+        metavar="D,D",
+        help=f"round trip and bandwidth between client and edge, like 0ms-100mbit,150ms-100mbit; {more}",
+    )
+
+
 def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
@@ -121,12 +143,30 @@ def fiveway(options: argparse.Namespace) -> int:
         for policy in options.policy:
             for route in routes:
                 base = Cell(route, route, policy=policy, target=target, photo=options.photo, rate=options.rate)
-                cells += plan.matrix(base, batches, concurrency)
+                for distance in options.distance or [""]:
+                    cells += plan.matrix(replace(base, distance=distance), batches, concurrency)
     check(cells, options)
     if options.method == plan.PUBLISHED_METHOD:
         return measure(plan.published(cells, options.seed), options)
     blocks, window = plan.QUICK_BLOCKS if options.quick else plan.FULL_BLOCKS, _window(options, options.quick)
     return measure(Plan("fiveway", tuple(cells), options.blocks or blocks, window, options.seed), options)
+
+
+def of_study(options: argparse.Namespace) -> int:
+    """Any study of locustfiles/studies."""
+    study = STUDIES[options.study]
+    cells = list(study.cells(options.quick))
+    if options.routes:
+        if unknown := [name for name in options.routes if name not in study.routes]:
+            raise settings.BadSetting(f"{study.name} has no {unknown[0]}: choose from {', '.join(study.routes)}")
+        cells = [cell for cell in cells if cell.route in options.routes]
+    for name, values in (("policy", options.policy), ("distance", options.distance), ("target", options.target)):
+        if values and values != [getattr(cells[0], name)]:
+            cells = list(dict.fromkeys(replace(cell, **{name: value}) for cell in cells for value in values))
+    check(cells, options)
+    window = Window(options.seconds or study.seconds / (3 if options.quick else 1), warm_s=0.5 if options.quick else 1.0)
+    blocks = options.blocks or (plan.QUICK_BLOCKS if options.quick else study.blocks)
+    return measure(Plan(study.name, tuple(cells), blocks, lambda _: window, options.seed), options)
 
 
 def against_itself(options: argparse.Namespace) -> int:
@@ -151,10 +191,10 @@ def check(cells: Sequence[Cell], options: argparse.Namespace) -> None:
     if not cells:
         raise settings.BadSetting("nothing to measure: name at least one route, and one batch or concurrency")
     for cell in cells:
-        chosen = {"batch": cell.batch, "photo": cell.photo, "target": cell.target, "policy": cell.policy}
+        chosen = {name: getattr(cell, name) for name in ("batch", "photo", "target", "policy", "size", "distance")}
         parsed = settings.parse(chosen | {"host": options.host}, [cell.route])
-        if not parsed.serving.images:
-            model_of(ROUTES[cell.route], parsed)
+        if not parsed.serving.images and not WAYS[cell.route].modelless:
+            model_of(WAYS[cell.route], parsed)
         if cell.users < 1:
             raise settings.BadSetting(f"concurrency {cell.users}: choose 1 or more users")
     for name in ("blocks", "seconds", "rate", "runs", "price_per_hour"):
@@ -266,4 +306,4 @@ def _window(options: argparse.Namespace, quick: bool) -> Callable[[Cell], Window
 
 def _as_text(options: argparse.Namespace) -> dict[str, Any]:
     """The options as they were given, for the result."""
-    return {name: value for name, value in vars(options).items() if name not in ("run", "results")}
+    return {name: value for name, value in vars(options).items() if name not in ("run", "results", "study")}

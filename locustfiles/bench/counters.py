@@ -23,8 +23,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 from locustfiles.bench.measured import Cell
-from locustfiles.routes import ROUTES
 from locustfiles.settings import DIRECT, EDGE, direct_address, native
+from locustfiles.studies import WAYS
 
 EDGE_STATISTICS, TRITON = "edge:9901", "triton:8000"
 LISTENER = "listener.0.0.0.0_8080.downstream_cx_total"
@@ -173,7 +173,7 @@ def _servers(cell: Cell, served: str, reasons: list[str]) -> tuple[Edge | None, 
             failed: list[str] = []
             edge = triton = None
             if cell.target == EDGE:
-                edge = _try(lambda: _edge(edge_page, cell.route), f"the edge's counters ({EDGE_STATISTICS})", failed)
+                edge = _try(lambda: _edge(edge_page, WAYS[cell.route].cluster), f"the edge's counters ({EDGE_STATISTICS})", failed)
             if _runs_on_triton(cell):
                 triton = _try(lambda: _triton(triton_page, served), f"Triton's statistics ({TRITON})", failed)
             if failed or (last is not None and _at_rest(last, (edge, triton))):
@@ -195,13 +195,13 @@ def _at_rest(last: tuple[Edge | None, Triton | None], now: tuple[Edge | None, Tr
     return triton == triton_then
 
 
-def _edge(page: http.client.HTTPConnection, route: str) -> Edge:
-    answers = f"cluster.{route}.upstream_rq_200"  # made by its first answer: missing means none
+def _edge(page: http.client.HTTPConnection, cluster: str) -> Edge:
+    answers = f"cluster.{cluster}.upstream_rq_200"  # made by its first answer: missing means none
     names = (LISTENER, OWN_ANSWERS, UNDER_WAY, UPTIME, answers)
     text = _get(page, "/stats?filter=" + quote(f"^({'|'.join(map(re.escape, names))})$"))
     found = {name: int(value) for name, value in re.findall(r"^(\S+): (\d+)$", text, re.M)}
     # By status: over gRPC an error is an answer 200 too, over HTTP a 404 is no failure of the server's.
-    hosts = re.findall(rf"^{re.escape(route)}::[^:]+:\d+::rq_success::(\d+)$", _get(page, "/clusters"), re.M)
+    hosts = re.findall(rf"^{re.escape(cluster)}::[^:]+:\d+::rq_success::(\d+)$", _get(page, "/clusters"), re.M)
     return Edge(
         found[UPTIME],
         found[LISTENER] - found[OWN_ANSWERS],
@@ -294,7 +294,7 @@ def _stages_ms(triton: Triton, batch: int) -> dict[str, float]:
 
 
 def _runs_on_triton(cell: Cell) -> bool:
-    return (ROUTES[cell.route].direct or "").startswith("triton:")
+    return (WAYS[cell.route].direct or "").startswith("triton:")
 
 
 def _network() -> Network:

@@ -6,7 +6,6 @@ counters are read -> the workers' shares are merged.
 
 import os
 import socket
-import statistics
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -18,20 +17,19 @@ from gevent.monkey import get_original
 from locust.env import Environment
 from locust.runners import STATE_RUNNING
 
-from locustfiles import serving, settings, tensors
+from locustfiles import distance, serving, settings, tensors
 from locustfiles.bench import counters
-from locustfiles.bench.measured import Cell, Visit
+from locustfiles.bench.measured import Cell, Visit, timed_ms
 from locustfiles.bench.meter import CellUser, Meter
 from locustfiles.calls import model_of, requests_of
 from locustfiles.clients import CallError
 from locustfiles.clients.policy import COLD, PUBLISHED, SHARED
 from locustfiles.payloads import Images, photos
 from locustfiles.recorder import Histogram
-from locustfiles.routes import ROUTES
+from locustfiles.studies import WAYS
 
 WORKERS = 2
 """Load processes of a cell, at most one per user. One where a connection is shared: processes cannot share it."""
-ENCODE_REPEATS = 5
 START_S, DRAIN_S = 30.0, 45.0
 """How long workers may take to connect, and calls under way to end (their own deadline is 30 s)."""
 LIMIT_S = START_S + (START_S + DRAIN_S) + DRAIN_S
@@ -45,9 +43,11 @@ class GroupError(Exception):
 def visit(job: Mapping[str, Any], result: Visit) -> None:
     """Fill in the result of one visit. Forks the workers, and is their master. Raises GroupError."""
     cell = Cell(**job["cell"])
-    route = ROUTES[cell.route]
-    chosen = settings.Settings(settings.edge_address(job["host"]), cell.batch, cell.photo, cell.target, cell.policy)
+    route = WAYS[cell.route]
+    chosen = settings.of(cell, job["host"])
     try:
+        if cell.distance:
+            distance.apply(cell.distance)
         served = chosen.served(route)
         requests_of(route, chosen)  # before the fork: the workers share what is prepared
         result.encode_ms = encode_ms(cell, chosen)
@@ -56,7 +56,7 @@ def visit(job: Mapping[str, Any], result: Visit) -> None:
     except OSError as error:
         raise GroupError(f"{cell.route}: {error}: the model builder makes the inputs (docker compose up)") from error
     user = type(cell.route, (CellUser,), {"route": route, "chosen": chosen})
-    workers = 1 if cell.policy in (SHARED, PUBLISHED) else min(WORKERS, cell.users)
+    workers = 1 if cell.policy in (SHARED, PUBLISHED) or cell.gather else min(WORKERS, cell.users)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     children = [_fork_worker(port, cell, user, i, job) for i in range(workers)]
@@ -96,21 +96,17 @@ def visit(job: Mapping[str, Any], result: Visit) -> None:
 
 def encode_ms(cell: Cell, chosen: settings.Settings) -> float:
     """Median time in ms to make one request's bytes of what is in memory: the cell's client encode."""
-    route = ROUTES[cell.route]
-    if chosen.serving.images:
+    route = WAYS[cell.route]
+    if chosen.serving.images or route.modelless:
         names = photos(cell.photo)
         batch = tuple(names[i % len(names)] for i in range(cell.batch))
-        images = Images(batch, serving.artifacts() / chosen.serving.model / "tensors", chosen.served(route))
+        folder = serving.artifacts() / chosen.serving.model / "tensors"
+        images = Images(batch, folder, chosen.served(route), cell.size)
         encode = partial(route.format.encode, images)
     else:
         model = model_of(route, chosen)
         encode = partial(tensors.encode, route.format.protocol, model, tensors.inputs(model), 0, cell.batch)
-    times = []
-    for _ in range(ENCODE_REPEATS):
-        start = time.perf_counter()
-        encode()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times) * 1e3
+    return timed_ms(encode)
 
 
 def merge(result: Visit, shares: Sequence[Mapping[str, Any]]) -> None:
@@ -127,6 +123,7 @@ def merge(result: Visit, shares: Sequence[Mapping[str, Any]]) -> None:
     result.steady_s = max(share["steady_s"] for share in shares)
     result.counted_s = max(share["counted_s"] for share in shares)
     result.client_cpu = max(share["cpu"] for share in shares)
+    result.decode_ms = shares[0]["decode_ms"]
     result.steady_requests = sum(share["steady_requests"] for share in shares)
     result.requests = sum(share["requests"] for share in shares)
     result.failures = sum(share["failures"] for share in shares)

@@ -4,7 +4,9 @@ A *cell* is a combination of factors. A *visit* is one bounded measurement of a 
 *block* visits every cell once, in an order drawn by chance. A run has several; ratios are taken within blocks.
 """
 
-from collections.abc import Mapping
+import statistics
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -30,12 +32,19 @@ class Cell:
     photo: str = "224x224"
     rate: float | None = None
     """None: a closed loop. Else an open loop: requests per second by schedule, latency from the scheduled start."""
+    size: str = ""
+    """What is asked for where a photo is not the question, in the words of its study: `10000` vectors."""
+    distance: str = ""
+    """Round trip and bandwidth between client and edge, `150ms-100mbit`; empty: nothing is put between them."""
+    gather: bool = False
+    """All users begin together, and begin again when the last has its answer: as the published gathers of 20 calls."""
 
     @property
     def id(self) -> str:
-        """E.g. `onnx-grpc/b8/c1/pooled/edge/224x224`, and `/r50` at the end in an open loop."""
+        """E.g. `onnx-grpc/b8/c1/pooled/edge/224x224`, and at the end what else there is: `/r50` in an open loop."""
         text = f"{self.name}/b{self.batch}/c{self.users}/{self.policy}/{self.target}/{self.photo}"
-        return text if self.rate is None else f"{text}/r{self.rate:g}"
+        more = ["" if self.rate is None else f"r{self.rate:g}", self.size, self.distance, "gather" * self.gather]
+        return "/".join([text, *filter(None, more)])
 
 
 @dataclass(slots=True)
@@ -66,6 +75,8 @@ class Visit:
     """Mean latency of the successful calls of the counted window: what the time split adds up to."""
     encode_ms: float = 0.0
     """Client encode: making one request's bytes of its images, before the clock starts: not part of any latency."""
+    decode_ms: float | None = None
+    """Client decode: making what a program can use of one answer's bytes, after the clock; None where nobody says how."""
     stages_ms: dict[str, float] = field(default_factory=dict)
     """Means per successful call of the counted window, from edge and server: see split.py for the names."""
     connections: int | None = None
@@ -140,3 +151,16 @@ def from_json(result: Mapping[str, Any]) -> Run:
 def of_tensors(environment: Mapping[str, Any]) -> bool:
     """Whether the model took tensors and no photos: then an image is one item of a batch."""
     return bool((environment.get("model") or {}).get("takes") == "tensors")
+
+
+REPEATS = 5
+
+
+def timed_ms(work: Callable[[], object]) -> float:
+    """Median time of REPEATS calls, in ms."""
+    times = []
+    for _ in range(REPEATS):
+        start = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times) * 1e3

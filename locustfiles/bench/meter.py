@@ -3,6 +3,7 @@
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, ClassVar
 
 import gevent
@@ -11,8 +12,10 @@ from gevent.event import Event
 from locustfiles import settings
 from locustfiles.bench import split
 from locustfiles.bench.arrivals import arrivals
-from locustfiles.bench.measured import Cell
+from locustfiles.bench.measured import Cell, timed_ms
+from locustfiles.clients import Answer
 from locustfiles.recorder import Histogram
+from locustfiles.studies import WAYS
 from locustfiles.user import Call, RouteUser
 
 RAMP = 0.15
@@ -54,9 +57,14 @@ class Meter:
         self._recording = False
         self._schedule: Iterator[float] | None = None
         self._calls_left: int | None = None
+        self._gathered = 0
+        self._together = Event()
+        self._answer: Answer | None = None
 
     def turn(self) -> float | None:
         """Wait for the gate. In an open loop wait for the next scheduled start too, and return it."""
+        if self._cell.gather:
+            self._gather()
         while True:
             if not self._gate.is_set():
                 self._waiting += 1
@@ -81,6 +89,16 @@ class Meter:
             elif -early > LATE_S:
                 self._missed += 1
             return due
+
+    def _gather(self) -> None:
+        """Wait until all users of the cell are here: they are all in this process."""
+        self._gathered += 1
+        if self._gathered < self._cell.users:
+            self._together.wait()
+            return
+        self._gathered = 0
+        self._together.set()
+        self._together = Event()
 
     def warm(self, calls: int) -> bool:
         """Has every user made so many calls?"""
@@ -125,6 +143,7 @@ class Meter:
             self._errors[str(call.error)] += 1
             return
         elapsed = call.end - call.start
+        self._answer = call.answer
         self._requests += 1
         self._sum_s += elapsed
         for name, ms in split.stages_of(call.answer.headers).items():
@@ -137,6 +156,7 @@ class Meter:
     def share(self) -> dict[str, Any]:
         """This process's share of the Visit; sums where the Visit has means."""
         wall = time.perf_counter() - self._begin
+        cpu = time.process_time() - self._cpu
         return {
             "latency": self._latency.encode(),
             "steady_s": min(self._end, self._begin + wall) - self._steady_from,
@@ -148,5 +168,12 @@ class Meter:
             "sum_ms": self._sum_s * 1e3,
             "stages_ms": dict(self._stages_ms),
             "missed": self._missed,
-            "cpu": (time.process_time() - self._cpu) / wall,
+            "cpu": cpu / wall,
+            "decode_ms": self._decode_ms(),
         }
+
+    def _decode_ms(self) -> float | None:
+        """Median time to read the window's last answer."""
+        read = WAYS[self._cell.route].format.read
+        answer = self._answer
+        return timed_ms(partial(read, answer)) if read and answer else None

@@ -3,10 +3,14 @@
 Each route gets its users' own requests through their client, and is held against the reference: the first route of
 the run that takes JPEGs, else the first one. (All that take JPEGs decode alike, and the tensors were made by the same
 steps: one tolerance fits photos of every size.) Of a model that takes tensors, all outputs of a request are compared.
+
+Where an answer is no embedding, all that ask the same (Route.asks) must be answered with the same: held against the
+first of them.
 """
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,13 +19,13 @@ from numpy.typing import NDArray
 from torchserve.inference_pb2 import PredictionResponse
 from tritonclient.grpc.service_pb2 import ModelInferResponse
 
-from locustfiles import payloads, tensors
+from locustfiles import payloads, settings, tensors
 from locustfiles.answers import WrongAnswer
 from locustfiles.bench.measured import Cell
 from locustfiles.calls import check_of, requests_of
 from locustfiles.clients import Answer, CallError
-from locustfiles.routes import ROUTES
 from locustfiles.settings import BadSetting, Settings, edge_address
+from locustfiles.studies import WAYS
 from locustfiles.user import connect
 
 MIN_COSINE = 0.999
@@ -41,8 +45,12 @@ def check(cells: Iterable[Cell], host: str) -> dict[str, dict[str, Any]]:
     `host` is the edge (http://host:port) of cells with target `edge`. At each target and photo size of its cells a
     route is asked for every photo alone, and for all in one request of the largest batch.
     """
+    cells = list(cells)
+    verdicts = _equal([cell for cell in cells if WAYS[cell.route].asks], host)
     largest: dict[tuple[str, str, str], int] = {}
     for cell in cells:
+        if WAYS[cell.route].asks:
+            continue
         way = (cell.route, cell.target, cell.photo)
         largest[way] = max(cell.batch, largest.get(way, 1))
     answers: dict[str, Answers] = {}
@@ -55,7 +63,6 @@ def check(cells: Iterable[Cell], host: str) -> dict[str, dict[str, Any]]:
         except (CallError, WrongAnswer, BadSetting) as error:
             failed.setdefault(route, " ".join(f"{error} ({target})".split()))
     reference = _reference([route for route in answers if route not in failed])
-    verdicts = {}
     for route in dict.fromkeys(route for route, _, _ in largest):
         if route in failed:
             verdicts[route] = _Verdict(agrees=False, cosine=None, why=failed[route])
@@ -64,9 +71,44 @@ def check(cells: Iterable[Cell], host: str) -> dict[str, dict[str, Any]]:
     return verdicts
 
 
+def _equal(cells: Sequence[Cell], host: str) -> dict[str, _Verdict]:
+    """As check, for rows whose answers must be equal: each is asked the first thing that each of its cells asks."""
+    wanted: dict[tuple[str, str, str], tuple[str, Any]] = {}
+    verdicts: dict[str, _Verdict] = {}
+    for cell in cells:
+        route = WAYS[cell.route]
+        assert route.format.read
+        try:
+            chosen = settings.of(replace(cell, distance="", batch=1), host)
+            client = connect(route, chosen)
+            try:
+                payload = requests_of(route, chosen)[0]
+                answer = client.send(payload)
+                check_of(route, chosen)(answer, payload.images)
+                found = route.format.read(answer)
+            finally:
+                client.close()
+        except (CallError, WrongAnswer, BadSetting, OSError) as error:
+            verdicts[cell.route] = _Verdict(agrees=False, cosine=None, why=" ".join(f"{error}".split()))
+            continue
+        asked = (route.asks, cell.photo, cell.size)
+        first, expected = wanted.setdefault(asked, (cell.route, found))
+        if not _same(found, expected):
+            why = f"its answer is not {first}'s ({' '.join(filter(None, asked))})"
+            verdicts[cell.route] = _Verdict(agrees=False, cosine=0.0, why=why)
+        verdicts.setdefault(cell.route, _Verdict(agrees=True, cosine=1.0, why=f"equal to {first}'s"))
+    return verdicts
+
+
+def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, np.ndarray):
+        return a.shape == b.shape and np.allclose(a, b, rtol=1e-5, atol=1e-6)
+    return bool(a == b)
+
+
 def _ask(name: str, host: str, target: str, photo: str, batch: int) -> Answers:
     """Raises CallError, WrongAnswer, BadSetting, or OSError where an input is missing."""
-    route = ROUTES[name]
+    route = WAYS[name]
     names = payloads.photos(photo)
     found: Answers = []
     for size in dict.fromkeys((1, batch)):
@@ -81,7 +123,7 @@ def _ask(name: str, host: str, target: str, photo: str, batch: int) -> Answers:
                 if not chosen.serving.images:
                     found.append((f"request {index} of batch {size}", tensors.flat(route.format.protocol, answer)))
                     continue
-                vectors = _decode(DECODERS[route.format.encode], answer, payload.images)
+                vectors = _decode(route.format.read or DECODERS[route.format.encode], answer, payload.images)
                 found += [(names[(index + i) % len(names)], vector) for i, vector in enumerate(vectors)]
         finally:
             client.close()
@@ -91,7 +133,7 @@ def _ask(name: str, host: str, target: str, photo: str, batch: int) -> Answers:
 def _reference(routes: Sequence[str]) -> str:
     """The route, of those that answered, that the others are held against; "" where there is none."""
     tensors = (payloads.kserve_http, payloads.kserve_grpc)
-    return next((route for route in routes if ROUTES[route].format.encode not in tensors), next(iter(routes), ""))
+    return next((route for route in routes if WAYS[route].format.encode not in tensors), next(iter(routes), ""))
 
 
 def _compare(answers: Answers, reference: Answers, name: str) -> _Verdict:

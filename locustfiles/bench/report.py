@@ -194,13 +194,13 @@ def _page(result: Mapping[str, Any], *, drawn: bool = True) -> dict[str, Any]:
 
 
 def _part(rows: Sequence[Row], verdicts: Sequence[Verdict], setting: tuple[Any, ...], drawn: bool) -> dict[str, Any]:
-    """One setting (connection policy, target, photo, rate): its tables, its verdicts and its plots."""
+    """One setting (everything but row, batch and number of users): its tables, its verdicts and its plots."""
     mine = [row for row in rows if results.setting(row) == setting]
     ids = {row["id"] for row in mine}
     judged = [verdict for verdict in verdicts if verdict.ratio["a"] in ids]
     against = {(v.ratio["a"], v.ratio["measure"]): v for v in judged if v.ratio["b_name"] == REFERENCE}
     judged = [verdict for verdict in judged if _shown(verdict.ratio)]
-    policy, target, photo, rate = setting
+    policy, target, photo, rate, size, distance, gather = setting
     serial, concurrent = by_batch(mine), by_users(mine)
     protocols = [verdict for verdict in judged if verdict.ratio["kind"] in ("protocol", "same")]
     times = sorted((time for verdict in protocols if (time := verdict.time)), key=lambda time: time.group)
@@ -212,7 +212,8 @@ def _part(rows: Sequence[Row], verdicts: Sequence[Verdict], setting: tuple[Any, 
     many = len({row["name"] for row in mine}) > 1
     return {
         "name": f"{CONNECTIONS.get(policy, policy)}, {_target(target)}, {photo} photos"
-        + (f", open loop at {rate:g} requests/s" if rate else ""),
+        + (f", open loop at {rate:g} requests/s" if rate else "")
+        + "".join(f", {more}" for more in (size, distance, "all at once" * gather) if more),
         "rate": rate,
         "rows": mine,
         "serial": serial,

@@ -21,7 +21,9 @@ from locustfiles.bench.measured import FINISHED, SCHEMA, Run, of_tensors
 
 RESULT = "result.json"
 INTERVALS = ("p50_ms", "p90_ms", "p99_ms", "images_per_s", "cost_per_million_images")
-FACTORS = ("id", "name", "route", "batch", "users", "policy", "target", "photo", "rate")
+FACTORS = ("id", "name", "route", "batch", "users", "policy", "target", "photo", "rate", "size", "distance", "gather")
+ABSENT: Mapping[str, Any] = {"size": "", "distance": "", "gather": False}
+"""What the factors are in a result that was written before they existed."""
 COUNTS = ("requests", "failures", "blocks")
 MEANS = (
     "mean_ms", "sent_bytes_per_image", "received_bytes_per_image", "connections", "edge_connections", "client_cpu",
@@ -115,7 +117,8 @@ def rows(result: Mapping[str, Any]) -> list[Row]:
     """One row per cell, in the order of the result: its factors, its analysis, and the problems of its visits."""
     analysed = {cell["id"]: cell for cell in result["analysis"]["cells"]}
     return [
-        {name: cell[name] for name in FACTORS}
+        ABSENT
+        | {name: cell[name] for name in FACTORS if name in cell}
         | analysed[cell["id"]]
         | {"problems": [visit["problem"] for visit in cell["visits"] if visit["problem"]]}
         for cell in result["cells"]
@@ -124,7 +127,7 @@ def rows(result: Mapping[str, Any]) -> list[Row]:
 
 def setting(row: Row) -> tuple[Any, ...]:
     """What one table holds still: everything but the name, the batch and the number of users."""
-    return row["policy"], row["target"], row["photo"], row["rate"]
+    return tuple(row[name] for name in ("policy", "target", "photo", "rate", "size", "distance", "gather"))
 
 
 def settings(found: Iterable[Row]) -> list[tuple[Any, ...]]:

@@ -72,7 +72,7 @@ class Target:
 def target(cell: Cell, host: str) -> Target:
     """The requests of a cell, the same bytes that Locust's users send. Raises as requests_of does."""
     route = ROUTES[cell.route]
-    chosen = settings.Settings(settings.edge_address(host), cell.batch, cell.photo, cell.target, cell.policy)
+    chosen = settings.of(cell, host)
     address, path = chosen.address(route), route.path.format(model=chosen.served(route))
     headers = {**route.format.headers, **route.headers}
     ready = requests_of(route, chosen)

@@ -4,14 +4,17 @@ Import this after gevent has patched the standard library (importing `locust` do
 be no error: users would run one at a time and latencies look better than they are. `locustfiles.overlap` proves it.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+import queue
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
+from typing import Any
 
 import grpc
 import grpc.experimental.gevent
 from gevent import monkey
 
 from locustfiles.clients import DEADLINE_S, Answer, CallError, Payload
+from locustfiles.routes import ANSWERS, BOTH, UNARY
 
 if not monkey.is_module_patched("threading"):
     raise RuntimeError("import locust (or gevent's monkey patch) before locustfiles.clients.grpc")
@@ -28,7 +31,8 @@ OPTIONS = (
 class GrpcClient:
     """One channel to `address` ("host:port") for one unary `method` ("/package.Service/Method").
 
-    Channels with the same target share one TCP connection unless told otherwise: `own_connection` tells them.
+    Channels with the same target share one TCP connection unless told otherwise: `own_connection` tells them. `options`
+    are arguments of the channel besides OPTIONS.
     """
 
     def __init__(
@@ -40,12 +44,13 @@ class GrpcClient:
         on_connect: Callable[[], None] = lambda: None,
         *,
         own_connection: bool = True,
+        options: Sequence[tuple[str, int]] = (),
     ) -> None:
-        options = (*OPTIONS, ("grpc.use_local_subchannel_pool", int(own_connection)))
-        self._channel = grpc.insecure_channel(address, options=options)
-        # No serializers: bytes go in and come out, so no protobuf work is on the clock.
-        self._call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = self._channel.unary_unary(method)
+        every = (*OPTIONS, ("grpc.use_local_subchannel_pool", int(own_connection)), *options)
+        self._channel = grpc.insecure_channel(address, options=every)
         self._metadata = tuple(metadata.items())
+        # No serializers: bytes go in and come out, so no protobuf work is on the clock.
+        self._call = self._callable(method)
         self._deadline_s = deadline_s
         self._on_connect: Callable[[], None] | None = on_connect
 
@@ -54,13 +59,64 @@ class GrpcClient:
             self._on_connect()
             self._on_connect = None
         try:
-            body, call = self._call.with_call(payload.body, timeout=self._deadline_s, metadata=self._metadata)
+            return self._exchange(payload.body)
         except grpc.RpcError as error:
             raise CallError(f"{error.code().name}: {(error.details() or '')[:200]}") from error
-        return Answer(body, Metadata(call))
 
     def close(self) -> None:
         self._channel.close()
+
+    def _callable(self, method: str) -> Any:
+        return self._channel.unary_unary(method)
+
+    def _exchange(self, body: bytes) -> Answer:
+        answer, call = self._call.with_call(body, timeout=self._deadline_s, metadata=self._metadata)
+        return Answer(answer, Metadata(call))
+
+
+class AnswersClient(GrpcClient):
+    """A stream of answers to each request. The answer's body is all of them in a row: one message, as protobuf joins
+    messages, whose repeated fields have what all of theirs have.
+    """
+
+    def _callable(self, method: str) -> Any:
+        return self._channel.unary_stream(method)
+
+    def _exchange(self, body: bytes) -> Answer:
+        call = self._call(body, timeout=self._deadline_s, metadata=self._metadata)
+        return Answer(b"".join(call), Metadata(call))
+
+
+class StreamClient(GrpcClient):
+    """One stream that stays open: every request is a message on it, and the next message is its answer."""
+
+    _requests: "queue.SimpleQueue[bytes | None] | None" = None
+
+    def _callable(self, method: str) -> Any:
+        return self._channel.stream_stream(method)
+
+    def _exchange(self, body: bytes) -> Answer:
+        if self._requests is None:
+            self._requests = queue.SimpleQueue()
+            # No deadline: it would end the stream, not a call.
+            self._answers = self._call(iter(self._requests.get, None), metadata=self._metadata)
+        self._requests.put(body)
+        try:
+            return Answer(next(self._answers))
+        except StopIteration:
+            raise CallError("CANCELLED: the server ended the stream") from None
+        except BaseException:
+            self._requests = None  # the next call opens another
+            raise
+
+    def close(self) -> None:
+        if self._requests is not None:
+            self._requests.put(None)
+        super().close()
+
+
+CLIENTS: Mapping[str, type[GrpcClient]] = {UNARY: GrpcClient, ANSWERS: AnswersClient, BOTH: StreamClient}
+"""By how many messages a call has."""
 
 
 class Metadata(Mapping[str, str]):

@@ -25,10 +25,12 @@ class HttpClient:
         headers: Mapping[str, str],
         deadline_s: float = DEADLINE_S,
         on_connect: Callable[[], None] = lambda: None,
+        method: str = "POST",
     ) -> None:
         host, _, port = address.rpartition(":")
         self._address = (host.strip("[]"), int(port))
-        self._head = f"POST {path} HTTP/1.1\r\nhost: {address}\r\nuser-agent: fiveway\r\n{_lines(headers)}"
+        self._method = method
+        self._head = f"{method} {path} HTTP/1.1\r\nhost: {address}\r\nuser-agent: fiveway\r\n{_lines(headers)}"
         self._deadline_s = deadline_s
         self._on_connect = on_connect
         self._socket: gevent.socket.socket | None = None
@@ -64,7 +66,7 @@ class HttpClient:
         else:
             self._socket.sendall(head)
             self._socket.sendall(body)
-        response = HTTPSocketResponse(self._socket, block_size=BLOCK, method="POST")
+        response = HTTPSocketResponse(self._socket, block_size=BLOCK, method=self._method)
         return response, bytes(response.read())
 
     def close(self) -> None:

@@ -1,0 +1,63 @@
+"""The claims of a published study, judged on our ratios: a verdict is on the published finding.
+
+A finding is *reproduced* when every ratio that was measured shows it, *not reproduced* when every one contradicts it, and
+else we *cannot tell*. "No difference shown" contradicts nothing by itself: it does where the whole interval lies within
+hypotheses.SAME, because that shows that the two are the same.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from locustfiles.bench.hypotheses import CANNOT_TELL, NOT_REPRODUCED, REPRODUCED, SAME
+from locustfiles.bench.statistics import figure
+from locustfiles.studies.study import LOWER, P50, SIZE_SHARE, Claim, Study
+
+SHOWS, CONTRADICTS, UNCLEAR = "shows it", "contradicts it", "does not tell"
+REASONS = 3
+"""How many measured factors a cause names."""
+
+Ratio = Mapping[str, Any]
+
+
+def judge(study: Study, cells: Mapping[str, Mapping[str, Any]], ratios: Sequence[Ratio]) -> list[dict[str, str]]:
+    """A verdict per claim, in the form of the hypotheses of a result; `cells` are factors by id."""
+    return [_judge(claim, [ratio for ratio in ratios if _about(claim, ratio, cells)]) for claim in study.claims]
+
+
+def side(claim: Claim, ratio: Ratio) -> str:
+    """What one ratio says of a claim."""
+    if ratio["verdict"] == "no verdict" or ratio["low"] is None:
+        return UNCLEAR
+    if ratio["verdict"] not in ("lower", "higher"):
+        return CONTRADICTS if SAME[0] <= ratio["low"] and ratio["high"] <= SAME[1] else UNCLEAR
+    if ratio["verdict"] != claim.expected:
+        return CONTRADICTS
+    most = 1 / ratio["low"] if claim.expected == LOWER else ratio["high"]
+    return SHOWS if claim.size is None or most >= SIZE_SHARE * claim.size else CONTRADICTS
+
+
+def _about(claim: Claim, ratio: Ratio, cells: Mapping[str, Mapping[str, Any]]) -> bool:
+    pair = ratio["a_name"], ratio["b_name"]
+    return pair in claim.pairs and ratio["measure"] == claim.measure and claim.where(cells[ratio["a"]])
+
+
+def _judge(claim: Claim, ratios: Sequence[Ratio]) -> dict[str, str]:
+    about = {"id": claim.id, "claim": claim.says, "published_verdict": claim.published}
+    if not ratios:
+        return about | {"verdict": CANNOT_TELL, "text": "No cell of it was measured: run the whole study.", "cause": ""}
+    sides = [side(claim, ratio) for ratio in ratios]
+    verdict = REPRODUCED if set(sides) == {SHOWS} else NOT_REPRODUCED if set(sides) == {CONTRADICTS} else CANNOT_TELL
+    found = "; ".join(f"{_number(ratio)}: {word}" for ratio, word in zip(ratios, sides, strict=True))
+    # Of the ratios that decide, the first: the tables have all of them.
+    deciding = next((r for r, word in zip(ratios, sides, strict=True) if word != UNCLEAR), ratios[0])
+    why = "; ".join(deciding["why"][:REASONS]) or "no measured factor differs by more than 5 %"
+    cause = f"{deciding['a_name']} against {deciding['b_name']}: {why}."
+    return about | {"verdict": verdict, "text": f"{found}.", "cause": cause}
+
+
+def _number(ratio: Ratio) -> str:
+    what = "the time" if ratio["measure"] == P50 else "the calls per second"
+    limits = "no interval" if ratio["low"] is None else f"{figure(ratio['low'])} to {figure(ratio['high'])}"
+    value = "no ratio" if ratio["value"] is None else f"{figure(ratio['value'])}x {what}"
+    where = ratio["a"].partition("/")[2]
+    return f"{ratio['a_name']} has {value} of {ratio['b_name']} ({limits}; {where})"

@@ -1,0 +1,64 @@
+"""How far away the clients are: Toxiproxy between them and the edge (compose/transport.yaml).
+
+It delays and limits the bytes of a connection in both directions. What it does not do: a TCP handshake takes no round
+trip, nor has TCP a slow start, because both ends of every connection are near. So a new connection is cheaper here than
+over a real distance, and the first large answer on it is faster.
+"""
+
+import json
+import re
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+
+from locustfiles.clients import CallError
+
+ADDRESS, API = "distance:8080", "http://distance:8474"
+PROXY = "edge"
+TIMEOUT_S = 10.0
+START = "start it with docker compose --profile transport up --build --wait"
+
+
+@dataclass(frozen=True, slots=True)
+class Distance:
+    """A way between client and edge."""
+
+    round_trip_ms: int
+    mbit_per_s: int
+
+
+def parse(text: str) -> Distance:
+    """`150ms-100mbit`; raises ValueError, which says how to write it."""
+    found = re.fullmatch(r"(\d{1,4})ms-(\d{1,5})mbit", text)
+    if not found or int(found[1]) % 2 or not int(found[2]):
+        raise ValueError(f"distance {text!r}: write an even round trip and a bandwidth, like 150ms-100mbit")
+    return Distance(int(found[1]), int(found[2]))
+
+
+def apply(text: str) -> None:
+    """Put the edge that far away, for every connection that is made from now on; raises CallError."""
+    wanted = parse(text)
+    _ask("POST", f"/proxies/{PROXY}", {"enabled": False})  # ends the connections that are left from before
+    for toxic in _ask("GET", f"/proxies/{PROXY}/toxics"):
+        _ask("DELETE", f"/proxies/{PROXY}/toxics/{toxic['name']}")
+    for stream in ("upstream", "downstream"):
+        # Toxiproxy counts a bandwidth in kB/s.
+        kinds = {"bandwidth": {"rate": wanted.mbit_per_s * 125}, "latency": {"latency": wanted.round_trip_ms // 2}}
+        for kind, attributes in kinds.items():
+            about = {"type": kind, "name": f"{kind}-{stream}", "stream": stream, "attributes": attributes}
+            _ask("POST", f"/proxies/{PROXY}/toxics", about)
+    _ask("POST", f"/proxies/{PROXY}", {"enabled": True})
+
+
+def _ask(method: str, path: str, body: object = None) -> list[dict[str, str]]:
+    """The JSON of an answer; [] where there is none."""
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(API + path, data, {"content-type": "application/json"}, method=method)
+    try:
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=TIMEOUT_S) as answer:
+            found = json.loads(answer.read() or b"[]")
+    except urllib.error.HTTPError as error:
+        raise CallError(f"the distance proxy: HTTP {error.code}: {error.read().decode()[:200]}") from None
+    except (OSError, ValueError) as error:
+        raise CallError(f"the distance proxy does not answer ({error}): {START}") from None
+    return found if isinstance(found, list) else [found]
