@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from locustfiles import distance, serving
+from locustfiles.bench.measured import Cell
 from locustfiles.clients.policy import POLICIES, POOLED
 from locustfiles.payloads import ALL, photo_sizes
 from locustfiles.routes import MAX_BATCH, ROUTES, Route
@@ -136,7 +137,7 @@ def parse(values: Mapping[str, Any], routes: Iterable[str]) -> Settings:
     return Settings(host, batch, values["photo"], values["target"], values["policy"], size, far, now)
 
 
-def of(cell: "Cell", host: str) -> Settings:
+def of(cell: Cell, host: str) -> Settings:
     """The choices of a cell that has been checked; raises BadSetting."""
     address = edge_address(host)
     return Settings(address, cell.batch, cell.photo, cell.target, cell.policy, cell.size, cell.distance)
