@@ -21,6 +21,7 @@ from locustfiles import distance, serving, settings, tensors
 from locustfiles.bench import counters
 from locustfiles.bench.measured import Cell, Visit, timed_ms
 from locustfiles.bench.meter import CellUser, Meter
+from locustfiles.bench.parity import reader
 from locustfiles.calls import model_of, requests_of
 from locustfiles.clients import CallError
 from locustfiles.clients.policy import COLD, PUBLISHED, SHARED
@@ -139,7 +140,7 @@ def _fork_worker(port: int, cell: Cell, user: type[CellUser], index: int, job: M
     if child:
         return child
     gevent.reinit()
-    user.meter = meter = Meter(cell, f"{job['seed']}/{job['block']}/{index}")
+    user.meter = meter = Meter(cell, f"{job['seed']}/{job['block']}/{index}", reader(user.route, user.chosen))
 
     environment = Environment(user_classes=[user], stop_timeout=0)
     runner = environment.create_worker_runner("127.0.0.1", port)

@@ -1,8 +1,9 @@
 """The users of one cell, and the meter of the process they are in: when they may go, and what they did."""
 
+import math
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, ClassVar
 
@@ -15,7 +16,6 @@ from locustfiles.bench.arrivals import arrivals
 from locustfiles.bench.measured import Cell, timed_ms
 from locustfiles.clients import Answer
 from locustfiles.recorder import Histogram
-from locustfiles.studies import WAYS
 from locustfiles.user import Call, RouteUser
 
 RAMP = 0.15
@@ -44,12 +44,14 @@ class CellUser(RouteUser):
 class Meter:
     """What the users of one load process did in one window. go() opens it; `idle` is set once all wait after it."""
 
-    def __init__(self, cell: Cell, seed: str) -> None:
+    def __init__(self, cell: Cell, seed: str, read: Callable[[Answer], Any] | None) -> None:
+        """`read`: what a program does with an answer, if that is to be timed."""
         self.idle = Event()
         self.users = 0
         """How many this process has; known once they all run."""
         self._cell = cell
         self._seed = seed
+        self._read = read
         self._gate = Event()
         self._gate.set()
         self._waiting = 0
@@ -122,9 +124,11 @@ class Meter:
         self._calls_left = calls
         self._cpu = time.process_time()
         self._begin = time.perf_counter()
-        self._end = self._begin + seconds
-        # A window of so many calls is used as the published comparisons use theirs: ramp and tail included.
-        self._steady_from = self._begin if calls else self._begin + RAMP * seconds
+        # A gather counts whole, however long: its first calls end early, and part of it would look faster.
+        self._end = math.inf if self._cell.gather else self._begin + seconds
+        # A window of so many calls is used as the published comparisons use theirs: ramp and tail included. That all
+        # calls begin together is what a gather is: it has no ramp.
+        self._steady_from = self._begin if calls or self._cell.gather else self._begin + RAMP * seconds
         if self._cell.rate is not None:
             self._schedule = arrivals(self._cell.rate * self.users / self._cell.users, self._begin, self._seed)
         self._recording = True
@@ -174,6 +178,4 @@ class Meter:
 
     def _decode_ms(self) -> float | None:
         """Median time to read the window's last answer."""
-        read = WAYS[self._cell.route].format.read
-        answer = self._answer
-        return timed_ms(partial(read, answer)) if read and answer else None
+        return timed_ms(partial(self._read, self._answer)) if self._read and self._answer else None
