@@ -14,13 +14,13 @@ PUBLISHED = {
     ("locust-master", "127.0.0.1", "0", 5557),
 }
 EXPECTED = {
-    "bench", "edge", "jpeg-http", "locust-master", "locust-worker", "models", "tests", "torchserve", "triton",
-    "typed-grpc",
+    "bench", "edge", "jpeg-http", "locust-master", "locust-worker", "models", "seldon-grpc", "seldon-http", "tests",
+    "torchserve", "triton", "typed-grpc",
 }  # fmt: skip
 # Run once and end: no health to ask for.
 ONE_SHOTS = {"bench", "models", "tests"}
-# Only what a script of their own runs: never part of a plain `up`.
-IN_PROFILES = {"bench", "tests"}
+# Never part of a plain `up`: what only a script of its own runs, and the gateways without a model.
+PROFILES = {"bench": "bench", "tests": "tests", "seldon-http": "transport", "seldon-grpc": "transport"}
 # What a container may write of the checkout: the bench its results.
 WRITABLE = {("bench", "/results")}
 # The test runner speaks to the Docker engine, so it is root.
@@ -115,7 +115,7 @@ def test_servers_have_no_way_out() -> None:
     """What serves a model is on the internal network only; only Envoy joins both."""
     networks = {name: set(found.get("networks", {})) for name, found in compose()["services"].items()}
     assert compose()["networks"]["inside"]["internal"] is True
-    for name in ("jpeg-http", "torchserve", "triton", "typed-grpc"):
+    for name in ("jpeg-http", "seldon-grpc", "seldon-http", "torchserve", "triton", "typed-grpc"):
         assert networks[name] == {"inside"}, name
 
 
@@ -129,10 +129,10 @@ def test_artefacts_have_one_writer(name: str) -> None:
         assert free or mount.get("read_only"), "a bind mount is read-only"
 
 
-def test_what_only_a_script_runs_is_in_a_profile() -> None:
-    """`docker compose up` neither builds nor starts the test runner and the bench: each has a profile of its name."""
+def test_what_a_plain_up_leaves_out_is_in_a_profile() -> None:
+    """`docker compose up` neither builds nor starts the test runner, the bench and the gateways without a model."""
     profiles = {name: found["profiles"] for name, found in compose()["services"].items() if found.get("profiles")}
-    assert profiles == {name: [name] for name in IN_PROFILES}
+    assert profiles == {name: [profile] for name, profile in PROFILES.items()}
 
 
 def test_start_order_follows_health() -> None:
