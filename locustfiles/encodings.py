@@ -52,8 +52,8 @@ def seldon_http_tftensor(array: Floats) -> Payload:
 
 def seldon_grpc_ndarray(array: Floats) -> Payload:
     rows = ListValue()
-    for row in array.tolist():
-        rows.add_list().extend(row)
+    for row in array:
+        rows.add_list().extend(row.tolist())
     return _seldon(prediction_pb2.DefaultData(ndarray=rows))
 
 

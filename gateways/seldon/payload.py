@@ -3,8 +3,8 @@
 Mode `decoded` is what Seldon's wrapper does for a model's `predict`: the payload becomes an array, and the answer has
 the payload's form. Mode `raw` is its `predict_raw`: the model gets the message as it is, and answers with a tftensor.
 
-The model is none. In the benchmark that Seldon published it answers the constant 1. Decoded, ours answers the sum of the
-values: one number too, which shows that all of them arrived. Raw, it looks at no value and answers 1.
+The model is none. In the benchmark that Seldon published it answers the constant 1. Decoded, ours answers the sum of
+the values: one number too, which shows that all of them arrived. Raw, it looks at no value and answers 1.
 """
 
 import math
@@ -30,6 +30,7 @@ MAX_VALUES = MAX_BODY // 8
 
 DECODED, RAW = "decoded", "raw"
 FORMS = ("ndarray", "tensor", "tftensor")
+ONE: Array = np.ones(1)
 SEND = "send data.ndarray, data.tensor or data.tftensor"
 
 # TensorFlow's types that are numbers: numpy's type, and the field that holds values one by one.
@@ -60,7 +61,7 @@ def answer_json(body: bytes, mode: str | None, stages: Stages) -> bytes:
     if not isinstance(message, dict):
         raise _invalid('the body is no SeldonMessage: send {"data": {"ndarray": [[1.0, 2.0]]}}')
     if mode == RAW:
-        form, result = "tftensor", np.ones(1)
+        form, result = "tftensor", ONE
     else:
         with stages.stage("decode"):
             form, array = decode_json(message)
@@ -81,7 +82,7 @@ def answer_proto(body: bytes, mode: str | None, stages: Stages) -> bytes:
                 "the message is no seldon.protos.SeldonMessage: generate your client from Seldon's prediction.proto"
             ) from None
     if mode == RAW:
-        form, result = "tftensor", np.ones(1)
+        form, result = "tftensor", ONE
     else:
         with stages.stage("decode"):
             form, array = decode_proto(message)
@@ -107,7 +108,9 @@ def decode_json(message: dict[str, Any]) -> tuple[str, Array]:
     """The form of a parsed JSON message, and its array. Raises ServeError."""
     data = message.get("data")
     if data is None:
-        raise _no_data(next((name for name in ("binData", "strData", "jsonData", "customData") if name in message), None))
+        raise _no_data(
+            next((name for name in ("binData", "strData", "jsonData", "customData") if name in message), None)
+        )
     found = [form for form in FORMS if form in data] if isinstance(data, dict) else []
     if len(found) != 1:
         raise _invalid(f"data has {' and '.join(found) or 'no values'}: {SEND}")
@@ -158,7 +161,10 @@ def decode_proto(message: pb.SeldonMessage) -> tuple[str, Array]:
 def encode_proto(form: str, array: Array) -> pb.DefaultData:
     """An FP64 array as DefaultData."""
     if form == "ndarray":
-        return pb.DefaultData(ndarray=json_format.ParseDict(array.tolist(), ListValue()))
+        rows = ListValue()
+        values: Any = array.tolist()
+        rows.extend(values)
+        return pb.DefaultData(ndarray=rows)
     if form == "tensor":
         return pb.DefaultData(tensor=pb.Tensor(shape=array.shape, values=array.ravel()))
     return pb.DefaultData(tftensor=_to_tftensor(array))
@@ -168,7 +174,7 @@ def _from_tensor(tensor: pb.Tensor) -> Array:
     """Without its other fields a Tensor's bytes end in its values, packed: a hundred times faster than one by one."""
     shape, count = list(tensor.shape), len(tensor.values)
     tensor.ClearField("shape")
-    tensor.DiscardUnknownFields()  # type: ignore[attr-defined]
+    tensor.DiscardUnknownFields()
     packed = tensor.SerializeToString()
     return _shaped(np.frombuffer(packed, "<f8", count, len(packed) - 8 * count), shape)
 
@@ -184,14 +190,18 @@ def _from_tftensor(tensor: tensor_pb2.TensorProto) -> Array:
         raise _invalid("data.tftensor.tensorShape has an unknown rank: send the whole shape")
     if tensor.tensor_content:
         if len(tensor.tensor_content) % np.dtype(dtype).itemsize:
-            raise _invalid(f"data.tftensor.tensorContent has {len(tensor.tensor_content)} bytes: not a number of {dtype}")
+            raise _invalid(
+                f"data.tftensor.tensorContent has {len(tensor.tensor_content)} bytes: not a number of {dtype}"
+            )
         return _shaped(np.frombuffer(tensor.tensor_content, dtype), shape)
     count = _count(shape)
     try:
         bits = "<u2" if field == "half_val" else dtype
         values = np.array(getattr(tensor, field), bits).view(dtype)
     except OverflowError:
-        raise _invalid(f"data.tftensor.{field} has a value that is no {dtype}: send values of the tensor's type") from None
+        raise _invalid(
+            f"data.tftensor.{field} has a value that is no {dtype}: send values of the tensor's type"
+        ) from None
     if len(values) < count:
         values = np.pad(values, (0, count - len(values)), "edge") if len(values) else np.zeros(count, dtype)
     return _shaped(values, shape)
@@ -234,7 +244,9 @@ def _numbers(values: list[Any]) -> Array:
 def _shaped(values: Array, shape: list[int]) -> Array:
     count = _count(shape)
     if len(values) != count:
-        raise _invalid(f"shape {shape} holds {count} values and there are {len(values)}: send as many as the shape says")
+        raise _invalid(
+            f"shape {shape} holds {count} values and there are {len(values)}: send as many as the shape says"
+        )
     return values.reshape(shape)
 
 

@@ -1,4 +1,7 @@
-"""Run the server: `python3 -m gateways.seldon_grpc`. LISTEN is its host:port, by default port 50051 of every address."""
+"""Run the server: `python3 -m gateways.seldon_grpc`.
+
+LISTEN is its host:port, by default port 50051 of every address.
+"""
 
 import asyncio
 import logging

@@ -30,10 +30,11 @@ OPTIONS = (
 log = logging.getLogger(__name__)
 
 Context = grpc.aio.ServicerContext[bytes, bytes]
+Handler = grpc.RpcMethodHandler[bytes, bytes]
 
 
 async def predict(body: bytes, context: Context) -> bytes:
-    """One SeldonMessage in, one out. It arrives as bytes, so that one that is no message gets our status, not UNKNOWN."""
+    """One SeldonMessage in, one out; as bytes, so that what is no message gets our status, not UNKNOWN."""
     stages, mode = Stages(), dict(context.invocation_metadata() or ()).get("x-mode")
     try:
         answer = payload.answer_proto(body, mode.decode(errors="replace") if isinstance(mode, bytes) else mode, stages)
@@ -65,7 +66,7 @@ class UnknownMethods(grpc.GenericRpcHandler):
 async def running(listen: str) -> AsyncIterator[int]:
     """The gateway on `listen` (host:port; port 0: a free one). Yields the port."""
     server = grpc.aio.server(options=OPTIONS)
-    handlers = {"Predict": grpc.unary_unary_rpc_method_handler(predict)}
+    handlers: dict[str, Handler] = {"Predict": grpc.unary_unary_rpc_method_handler(predict)}
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
     reflection.enable_server_reflection((SERVICE, reflection.SERVICE_NAME), server)
     server.add_generic_rpc_handlers((UnknownMethods(),))

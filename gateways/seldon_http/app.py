@@ -54,7 +54,9 @@ class Seldon:
         async for chunk in request.stream():
             size += len(chunk)
             if size > MAX_BODY:
-                raise ServeError(Status.TOO_LARGE, f"the body is larger than {MAX_BODY // 1024**2} MiB: send fewer values")
+                raise ServeError(
+                    Status.TOO_LARGE, f"the body is larger than {MAX_BODY // 1024**2} MiB: send fewer values"
+                )
             if self._held + len(chunk) > MAX_HELD:
                 raise ServeError(Status.OVERLOADED, "too many large requests at once: send this again in a second")
             self._held += len(chunk)
@@ -93,7 +95,9 @@ async def _http_error(request: Request, error: Exception) -> Response:
     """The framework's own refusals: an unknown path, or another method on a known one."""
     assert isinstance(error, HTTPException)
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-        return _error(405, Status.UNIMPLEMENTED.grpc, f"{request.method} is not allowed here: use POST", {"allow": "POST"})
+        return _error(
+            405, Status.UNIMPLEMENTED.grpc, f"{request.method} is not allowed here: use POST", {"allow": "POST"}
+        )
     return _error(error.status_code, Status.NOT_FOUND.grpc, f"no such path {request.url.path}: POST to {PATH}")
 
 

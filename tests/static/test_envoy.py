@@ -223,7 +223,7 @@ def install(folder: Path, ports: dict[tuple[str, int], int]) -> Path:
 
 @contextmanager
 def envoy(folder: Path, theirs: dict[tuple[str, int], int]) -> Iterator[tuple[int, int]]:
-    """A running Envoy with the servers at these ports of this machine; yields its listener's and its statistics' port."""
+    """A running Envoy before the servers at these ports; yields its listener's and its statistics' port."""
     ours = {("0.0.0.0", 8080): free_port(), ("0.0.0.0", 9901): free_port(), ("127.0.0.1", 9900): free_port()}
     config = install(folder, theirs | ours)
     with (folder / "log").open("wb") as log:

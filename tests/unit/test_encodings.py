@@ -8,7 +8,7 @@ from seldon import prediction_pb2
 from tritonclient.grpc.service_pb2 import ModelInferRequest
 
 from gateways.seldon import payload
-from locustfiles import encodings
+from locustfiles.clients import Payload
 from locustfiles.encodings import KSERVE, SELDON, Floats, values
 
 SIZES = pytest.mark.parametrize("count", [1, 100_000])
@@ -21,7 +21,7 @@ def seldon(route: str, body: bytes) -> tuple[str, Floats]:
     return payload.decode_proto(prediction_pb2.SeldonMessage.FromString(body))
 
 
-def kserve(form: str, sent: encodings.Payload) -> tuple[str, tuple[int, ...], Floats]:
+def kserve(form: str, sent: Payload) -> tuple[str, tuple[int, ...], Floats]:
     """The datatype, shape and values of a request, read by the rules of KServe v2."""
     if form in ("JSON", "binary"):
         length = int(sent.headers.get("inference-header-content-length", len(sent.body)))

@@ -45,9 +45,8 @@ class Both:
             return response.status, answer["error"]["message"]
 
     async def call(self, body: bytes, method: str = f"/{SERVICE}/Predict", **metadata: str) -> Any:
-        call = self.channel.unary_unary(method)(
-            body, metadata=tuple((name.replace("_", "-"), value) for name, value in metadata.items())
-        )
+        unary: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = self.channel.unary_unary(method)
+        call = unary(body, metadata=tuple((name.replace("_", "-"), value) for name, value in metadata.items()))
         try:
             answer = pb.SeldonMessage.FromString(await call)
         except grpc.aio.AioRpcError as error:
@@ -115,7 +114,7 @@ async def test_raw_is_not_decoded(both: Both, route: str, form: str, count: int)
     assert number(await both.send(route, body, x_mode="raw")) == ("tftensor", 1)
 
 
-# From Seldon's documentation of the prediction API and from its own benchmark (testing/benchmarking/python of seldon-core).
+# From Seldon's API description and from its own benchmark (seldon-core, testing/benchmarking/python).
 PUBLISHED_JSON = [
     ('{"data":{"names":["feature1"],"tensor":{"shape":[1,1],"values":[1]}}}', ("tensor", 1)),
     ('{"data":{"ndarray":[[1.0,2.0,5.0]]}}', ("ndarray", 8)),
@@ -125,7 +124,10 @@ PUBLISHED_JSON = [
         '"tensorContent":"AAAAAAAAAAABAAAAAAAAAAIAAAAAAAAA"}}}',
         ("tftensor", 3),
     ),
-    ('{"data":{"tftensor":{"dtype":"DT_INT64","int64Val":["1"],"tensorShape":{"dim":[{"size":"1"}]}}}}', ("tftensor", 1)),
+    (
+        '{"data":{"tftensor":{"dtype":"DT_INT64","int64Val":["1"],"tensorShape":{"dim":[{"size":"1"}]}}}}',
+        ("tftensor", 1),
+    ),
 ]
 
 
@@ -155,7 +157,9 @@ async def test_json_answers_are_seldon_messages(both: Both) -> None:
         ("DT_DOUBLE", "doubleVal", [], 0.0),
     ],
 )
-async def test_a_tftensor_is_filled_with_its_last_value(both: Both, dtype: str, field: str, sent: Any, total: float) -> None:
+async def test_a_tftensor_is_filled_with_its_last_value(
+    both: Both, dtype: str, field: str, sent: Any, total: float
+) -> None:
     """Four values are said by fewer, as TensorFlow reads them; none means zeros."""
     tensor = {"dtype": dtype, "tensorShape": {"dim": [{"size": "2"}, {"size": "2"}]}, field: sent}
     assert number(await both.post(json.dumps({"data": {"tftensor": tensor}}).encode())) == ("tftensor", total)
@@ -255,7 +259,9 @@ async def test_an_unknown_mode(both: Both, route: str) -> None:
 @ROUTES
 async def test_a_shape_that_a_few_bytes_fill(both: Both, route: str) -> None:
     """A tftensor that would be terabytes is refused by its shape."""
-    text = '{"data":{"tftensor":{"dtype":"DT_DOUBLE","tensorShape":{"dim":[{"size":"1000000000000"}]},"doubleVal":[1]}}}'
+    text = (
+        '{"data":{"tftensor":{"dtype":"DT_DOUBLE","tensorShape":{"dim":[{"size":"1000000000000"}]},"doubleVal":[1]}}}'
+    )
     body = text.encode() if route == "seldon-http" else json_format.Parse(text, pb.SeldonMessage()).SerializeToString()
     status, message = await both.send(route, body)
     assert status in (413, "RESOURCE_EXHAUSTED")
