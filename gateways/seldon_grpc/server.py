@@ -30,7 +30,6 @@ OPTIONS = (
 log = logging.getLogger(__name__)
 
 Context = grpc.aio.ServicerContext[bytes, bytes]
-Handler = grpc.RpcMethodHandler[bytes, bytes]
 
 
 async def predict(body: bytes, context: Context) -> bytes:
@@ -66,7 +65,7 @@ class UnknownMethods(grpc.GenericRpcHandler):
 async def running(listen: str) -> AsyncIterator[int]:
     """The gateway on `listen` (host:port; port 0: a free one). Yields the port."""
     server = grpc.aio.server(options=OPTIONS)
-    handlers: dict[str, Handler] = {"Predict": grpc.unary_unary_rpc_method_handler(predict)}
+    handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {"Predict": grpc.unary_unary_rpc_method_handler(predict)}
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
     reflection.enable_server_reflection((SERVICE, reflection.SERVICE_NAME), server)
     server.add_generic_rpc_handlers((UnknownMethods(),))
