@@ -13,6 +13,8 @@ from functools import cache, partial
 
 import grpc
 from fiveway.vision.v1 import vision_pb2 as typed
+from google.protobuf import json_format
+from seldon import prediction_pb2 as seldon
 from torchserve import inference_pb2 as torchserve
 from tritonclient.grpc import service_pb2 as kserve
 
@@ -24,6 +26,7 @@ B64_PHOTO = b64(PHOTO)
 MIB = 1024 * 1024
 TORCHSERVE = "/org.pytorch.serve.grpc.inference.InferenceAPIsService"
 TYPED = "/fiveway.vision.v1.VisionService"
+SELDON_HTTP, SELDON_GRPC = "/api/v1.0/predictions", "/seldon.protos.Seldon"
 JSON_TYPE = "application/json"
 JSON = {"content-type": JSON_TYPE}
 JPEG = {"content-type": "image/jpeg"}
@@ -157,6 +160,14 @@ def typed_bytes(message: bytes) -> Grpc:
 
 def typed_http(images: object) -> Http:
     return Http("/v1/predict", json.dumps({"images": images}).encode(), JSON)
+
+
+def seldon_http(body: bytes, headers: Mapping[str, str] = JSON) -> Http:
+    return Http(SELDON_HTTP, body, headers)
+
+
+def seldon_grpc(body: bytes, metadata: tuple[tuple[str, str], ...] = ()) -> Grpc:
+    return Grpc(f"{SELDON_GRPC}/Predict", body, metadata)
 
 
 def huge_header() -> bytes:
@@ -422,3 +433,77 @@ CASES = (
     ),
 )
 CASES_BY_NAME = {case.name: case for case in CASES}
+
+
+def of_seldon(says: str, text: str, status: int = 400, code: str = "INVALID_ARGUMENT") -> tuple[Refusal, ...]:
+    """The same bad SeldonMessage as JSON and as protobuf."""
+    message = json_format.Parse(text, seldon.SeldonMessage()).SerializeToString()
+    return (
+        http(status, says, "seldon-http", lambda: seldon_http(text.encode())),
+        rpc(code, says, "seldon-grpc", lambda: seldon_grpc(message)),
+    )
+
+
+SELDON_GOOD = '{"data":{"ndarray":[1]}}'
+TRANSPORT_GOOD: Mapping[str, Request] = {
+    "seldon-http": seldon_http(SELDON_GOOD.encode()),
+    "seldon-grpc": seldon_grpc(json_format.Parse(SELDON_GOOD, seldon.SeldonMessage()).SerializeToString()),
+}
+"""The routes without a model, and a good request for each."""
+
+TRANSPORT_CASES = (
+    Case(
+        "bad JSON, or over gRPC bytes that are no message",
+        (
+            http(400, "the body is not JSON", "seldon-http", lambda: seldon_http(NOT_JSON)),
+            http(400, "the body is not JSON", "seldon-http", lambda: seldon_http(DEEP)),
+            rpc("INVALID_ARGUMENT", "generate your client", "seldon-grpc", lambda: seldon_grpc(NOT_PROTO)),
+        ),
+    ),
+    Case("no data", of_seldon("has no data: send data.ndarray", "{}")),
+    Case("text or bytes instead of an array", of_seldon("strData holds no array", '{"strData":"x"}')),
+    Case("lists of different lengths", of_seldon("send equally long lists", '{"data":{"ndarray":[[1,2],[3]]}}')),
+    Case("a value that is no number", of_seldon("send numbers only", '{"data":{"ndarray":[1,"a"]}}')),
+    Case(
+        "wrong shape",
+        of_seldon("holds 4 values and there are 3", '{"data":{"tensor":{"shape":[2,2],"values":[1,2,3]}}}'),
+    ),
+    Case("wrong type", of_seldon("dtype is DT_STRING", '{"data":{"tftensor":{"dtype":"DT_STRING"}}}')),
+    Case(
+        "a shape of terabytes",
+        of_seldon(
+            "send at most 4,194,304",
+            '{"data":{"tftensor":{"dtype":"DT_DOUBLE","tensorShape":{"dim":[{"size":"1000000000000"}]},"doubleVal":[1]}}}',
+            413,
+            "RESOURCE_EXHAUSTED",
+        ),
+    ),
+    Case(
+        "unknown `x-mode`",
+        (
+            http(400, "send decoded or raw", "seldon-http", lambda: seldon_http(b"{}", {**JSON, "x-mode": "fast"})),
+            rpc(
+                "INVALID_ARGUMENT",
+                "send decoded or raw",
+                "seldon-grpc",
+                lambda: seldon_grpc(b"", (("x-mode", "fast"),)),
+            ),
+        ),
+    ),
+    Case(
+        "64 MiB body",
+        (
+            http(413, TOO_LARGE, "seldon-http", lambda: seldon_http(big())),
+            http(413, TOO_LARGE, "seldon-http", lambda: replace(seldon_http(big()), chunked=True)),
+            rpc("RESOURCE_EXHAUSTED", "larger than max", "seldon-grpc", lambda: seldon_grpc(big())),
+        ),
+    ),
+    Case(
+        "wrong content type",
+        (http(415, "send application/json", "seldon-http", lambda: seldon_http(SELDON_GOOD.encode(), TEXT)),),
+    ),
+    Case(
+        "unknown gRPC method",
+        (rpc("UNIMPLEMENTED", NOT_SERVED, "seldon-grpc", lambda: Grpc(f"{SELDON_GRPC}/SendFeedback")),),
+    ),
+)

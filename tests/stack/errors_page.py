@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tests.clients import ROUTES
 from tests.repository import ROOT
-from tests.stack.bad_input import CASES, Case
+from tests.stack.bad_input import CASES, TRANSPORT_CASES, TRANSPORT_GOOD, Case
 
 PAGE = Path("docs/errors.md")
 
@@ -22,6 +22,8 @@ page from the table that `tests/stack/test_bad_input.py` sends to the running st
 - After each of these the next good request on the route is answered, and no server goes on holding more memory.
 """
 
+TRANSPORT = "While the profile `transport` is off they answer 503, `UNAVAILABLE`, with the command that starts them."
+
 TRT = {"onnx-http": "trt-http", "onnx-grpc": "trt-grpc"}
 """The routes of one server that must answer alike share a column."""
 
@@ -32,11 +34,18 @@ def render() -> str:
     titles = [f"`{route}`" + (f", `{TRT[route]}`" if route in TRT else "") for route in columns]
     lines = [HEAD, row("", *titles), row("---", *["---"] * len(columns))]
     lines += [row(case.name, *(cell(case, route) for route in columns)) for case in CASES]
-    lines += ["", "Empty: the route has no such case.", "", "## What the messages say", ""]
-    for case in CASES:
-        lines.append(f"- **{case.name}**{f' ({case.note})' if case.note else ''}: {'; '.join(said(case))}.")
+    lines += ["", "Empty: the route has no such case.", "", "## What the messages say", "", *messages(CASES)]
+    lines += ["", "## Gateways without a model", "", TRANSPORT, ""]
+    lines += [row("", *(f"`{route}`" for route in TRANSPORT_GOOD)), row("---", *["---"] * len(TRANSPORT_GOOD))]
+    lines += [row(case.name, *(cell(case, route) for route in TRANSPORT_GOOD)) for case in TRANSPORT_CASES]
+    lines += ["", *messages(TRANSPORT_CASES)]
     lines += ["", "## Why some cells are as they are", "", *(f"- {text}" for text in REASONS), ""]
     return "\n".join(lines)
+
+
+def messages(cases: tuple[Case, ...]) -> list[str]:
+    """A line per case: its note, and what is said."""
+    return [f"- **{case.name}**{f' ({case.note})' if case.note else ''}: {'; '.join(said(case))}." for case in cases]
 
 
 def row(*cells: str) -> str:

@@ -4,7 +4,7 @@ import pytest
 
 from tests.clients import CLIENTS, error_text
 from tests.docker import memory_mib
-from tests.stack.bad_input import CASES, CASES_BY_NAME, MIB, Refusal
+from tests.stack.bad_input import CASES, CASES_BY_NAME, MIB, TRANSPORT_CASES, TRANSPORT_GOOD, Refusal
 
 # Rounds of every case. Caches, pools and Java's heap fill in the first ones, and how many that takes differs from run
 # to run: so rounds go on until the last of them no longer add more than allocators take from one look to the next. One
@@ -29,6 +29,27 @@ def test_bad_input_is_refused_and_the_next_good_request_works(refusal: Refusal, 
     assert refusal.says in (message if not status.isdigit() else error_text(message))
     client = next(client for name, client in CLIENTS.items() if name.partition("/")[0] == refusal.route)
     assert len(client([photo])) == 1
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        pytest.param(refusal, id=f"{case.name}-{refusal.route}-{number}")
+        for case in TRANSPORT_CASES
+        for number, refusal in enumerate(case.refusals)
+    ],
+)
+def test_bad_input_of_the_gateways_without_a_model(refusal: Refusal) -> None:
+    """The same for them; while their profile is off, they say how to start it."""
+    good = TRANSPORT_GOOD[refusal.route]
+    status, message = good.send()
+    if status in ("503", "UNAVAILABLE"):
+        assert "--profile transport" in message
+        pytest.skip("the profile transport is off")
+    status, message = refusal.build().send()
+    assert status == refusal.status, message
+    assert refusal.says in (message if not status.isdigit() else error_text(message))
+    assert good.send()[0] in ("200", "OK")
 
 
 @pytest.mark.timeout(300)

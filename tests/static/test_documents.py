@@ -6,6 +6,7 @@ import re
 from locustfiles.routes import ROUTES as LOADED
 from tests.clients import ROUTES
 from tests.repository import ROOT
+from tests.stack.bad_input import TRANSPORT_GOOD
 from tests.stack.errors_page import PAGE, render
 
 
@@ -13,13 +14,14 @@ def test_every_route_is_in_the_readme() -> None:
     """The route table has one row per route, in the order used everywhere."""
     rows = re.findall(r"^\| *`([\w-]+)`", (ROOT / "README.md").read_text(), re.M)
     assert [name for name in rows if name in ROUTES] == list(ROUTES)
+    assert [name for name in rows if name in TRANSPORT_GOOD] == list(TRANSPORT_GOOD)
 
 
 def test_a_route_has_one_name_everywhere() -> None:
-    """Envoy cluster, Locust user class, test client."""
+    """Envoy cluster, Locust user class, test client; those without a model have no user class."""
     envoy = (ROOT / "compose/envoy/envoy.yaml").read_text()
     clusters = re.findall(r"^    - name: ([\w-]+)$", envoy.partition("  clusters:")[2], re.M)
-    assert set(clusters) - {"admin"} == set(ROUTES) == set(LOADED)
+    assert set(clusters) - {"admin"} - set(TRANSPORT_GOOD) == set(ROUTES) == set(LOADED)
 
 
 def test_the_errors_page_is_the_tested_table() -> None:
