@@ -24,7 +24,9 @@ from gateways.core.timing import Stages
 
 Array = NDArray[Any]
 
-MAX_BODY = 32 * 1024 * 1024
+MAX_BODY = 8 * 1024 * 1024
+"""A million FP64. Lists that hold nothing take sixty times their size when parsed: more could end the container."""
+
 MAX_VALUES = MAX_BODY // 8
 """A tftensor can say in a few bytes that a value fills any shape: no array is larger than a body of FP64 could be."""
 

@@ -21,8 +21,8 @@ from gateways.seldon import payload
 from gateways.seldon.payload import MAX_BODY
 
 PATH = "/api/v1.0/predictions"
-MAX_HELD = 128 * 1024 * 1024
-"""Bytes of bodies held at once, of all requests. A body of small integers takes ten times its size as an array."""
+MAX_HELD = 64 * 1024 * 1024
+"""Bytes of bodies held at once, of all requests; one of them at a time is parsed."""
 
 log = logging.getLogger(__name__)
 

@@ -472,7 +472,7 @@ TRANSPORT_CASES = (
     Case(
         "a shape of terabytes",
         of_seldon(
-            "send at most 4,194,304",
+            "send at most 1,048,576",
             '{"data":{"tftensor":{"dtype":"DT_DOUBLE","tensorShape":{"dim":[{"size":"1000000000000"}]},"doubleVal":[1]}}}',
             413,
             "RESOURCE_EXHAUSTED",
@@ -488,6 +488,13 @@ TRANSPORT_CASES = (
                 "seldon-grpc",
                 lambda: seldon_grpc(b"", (("x-mode", "fast"),)),
             ),
+        ),
+    ),
+    Case(
+        "9 MiB body",
+        (
+            http(413, "larger than 8 MiB: send fewer values", "seldon-http", lambda: seldon_http(bytes(9 * MIB))),
+            rpc("RESOURCE_EXHAUSTED", "larger than max", "seldon-grpc", lambda: seldon_grpc(bytes(9 * MIB))),
         ),
     ),
     Case(

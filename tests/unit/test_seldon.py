@@ -265,13 +265,13 @@ async def test_a_shape_that_a_few_bytes_fill(both: Both, route: str) -> None:
     body = text.encode() if route == "seldon-http" else json_format.Parse(text, pb.SeldonMessage()).SerializeToString()
     status, message = await both.send(route, body)
     assert status in (413, "RESOURCE_EXHAUSTED")
-    assert "send at most 4,194,304" in message
+    assert "send at most 1,048,576" in message
 
 
 @ROUTES
 async def test_too_large(both: Both, route: str) -> None:
-    """More than 32 MiB is refused, and the next request is answered."""
-    status, message = await both.send(route, bytes(33 * MIB))
+    """More than 8 MiB is refused, and the next request is answered."""
+    status, message = await both.send(route, bytes(9 * MIB))
     assert status in (413, "RESOURCE_EXHAUSTED")
     assert "larger than" in message
     assert number(await both.send(route, SELDON[route, "tensor"](values(2)).body)) == ("tensor", 1)
