@@ -83,7 +83,10 @@ SELDON: Mapping[tuple[str, str], Encoder] = {
 
 
 def kserve_http_json(array: Floats, model: str, tensor: str) -> Payload:
-    """`model` is named in the path, not here; `tensor` is the name of its input."""
+    """`model` is named in the path, not here; `tensor` is the name of its input.
+
+    Triton's parser may read a fraction one unit off in its last place; integers, as in `values`, arrive as they are.
+    """
     return _json({"inputs": [_about(array, tensor) | {"data": array.ravel().tolist()}]})
 
 

@@ -25,7 +25,7 @@ from gateways.core.timing import Stages
 Array = NDArray[Any]
 
 MAX_BODY = 8 * 1024 * 1024
-"""A million FP64. Lists that hold nothing take sixty times their size when parsed: more could end the container."""
+"""A million FP64. Lists that hold nothing take many times their size when parsed: more could end the container."""
 
 MAX_VALUES = MAX_BODY // 8
 """A tftensor can say in a few bytes that a value fills any shape: no array is larger than a body of FP64 could be."""
@@ -173,7 +173,7 @@ def encode_proto(form: str, array: Array) -> pb.DefaultData:
 
 
 def _from_tensor(tensor: pb.Tensor) -> Array:
-    """Without its other fields a Tensor's bytes end in its values, packed: a hundred times faster than one by one."""
+    """Without its other fields a Tensor's bytes end in its values, packed: many times faster than one by one."""
     shape, count = list(tensor.shape), len(tensor.values)
     tensor.ClearField("shape")
     tensor.DiscardUnknownFields()
