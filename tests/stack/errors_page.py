@@ -30,7 +30,9 @@ TRT = {"onnx-http": "trt-http", "onnx-grpc": "trt-grpc"}
 def render() -> str:
     """The page."""
     lines = [HEAD, *table(ROUTES), "", "Empty: the route has no such case.", "", "## Servers without a model", ""]
-    lines += ["While the profile `transport` is off, these routes answer 503, `UNAVAILABLE`, with the command that starts it."]
+    lines += [
+        "While the profile `transport` is off, these routes answer 503, `UNAVAILABLE`, with the command that starts it."
+    ]
     lines += ["", *table(WITHOUT_MODEL), "", "## What the messages say", ""]
     for case in CASES:
         lines.append(f"- **{case.name}**{f' ({case.note})' if case.note else ''}: {'; '.join(said(case))}.")
@@ -43,7 +45,9 @@ def table(routes: Iterable[str]) -> list[str]:
     columns = [route for route in routes if route not in TRT.values()]
     titles = [f"`{route}`" + (f", `{TRT[route]}`" if route in TRT else "") for route in columns]
     cells = {case.name: [cell(case, route) for route in columns] for case in CASES}
-    return [row("", *titles), row("---", *["---"] * len(columns))] + [row(name, *found) for name, found in cells.items() if any(found)]
+    return [row("", *titles), row("---", *["---"] * len(columns))] + [
+        row(name, *found) for name, found in cells.items() if any(found)
+    ]
 
 
 def row(*cells: str) -> str:

@@ -243,8 +243,20 @@ def envoy(folder: Path, theirs: dict[tuple[str, int], int]) -> Iterator[tuple[in
 
 @pytest.fixture(scope="module")
 def edge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Edge]:
-    http_keys = (("jpeg-http", 8000), ("triton", 8000), ("torchserve", 8080), ("echo-http", 8000), ("seldon-http", 8000))
-    rpc_keys = (("triton", 8001), ("torchserve", 7070), ("typed-grpc", 50051), ("echo-grpc", 50051), ("seldon-grpc", 50051))
+    http_keys = (
+        ("jpeg-http", 8000),
+        ("triton", 8000),
+        ("torchserve", 8080),
+        ("echo-http", 8000),
+        ("seldon-http", 8000),
+    )
+    rpc_keys = (
+        ("triton", 8001),
+        ("torchserve", 7070),
+        ("typed-grpc", 50051),
+        ("echo-grpc", 50051),
+        ("seldon-grpc", 50051),
+    )
     http, rpc = {key: serve_http(key[0]) for key in http_keys}, {key: serve_grpc(key[0]) for key in rpc_keys}
     theirs = {key: server.server_port for key, server in http.items()} | {key: port for key, (_, port) in rpc.items()}
     with envoy(tmp_path_factory.mktemp("envoy"), theirs) as (listener, statistics):
