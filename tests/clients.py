@@ -308,7 +308,8 @@ def seldon_http(jpegs: Sequence[bytes]) -> list[int]:
 
 def seldon_grpc(jpegs: Sequence[bytes]) -> list[int]:
     """The same over gRPC."""
-    messages = [seldon.SeldonMessage(data={"tensor": {"shape": [1], "values": [len(jpeg)]}}) for jpeg in jpegs]
+    arrays = [seldon.Tensor(shape=[1], values=[len(jpeg)]) for jpeg in jpegs]
+    messages = [seldon.SeldonMessage(data=seldon.DefaultData(tensor=array)) for array in arrays]
     with channel() as open_channel:
         replies = [raw_call(open_channel, "/seldon.protos.Seldon/Predict", one.SerializeToString()) for one in messages]
     return [int(seldon.SeldonMessage.FromString(reply).data.tensor.values[0]) for reply in replies]

@@ -313,7 +313,7 @@ def of_tensors(says: str, shape: tuple[int, ...], datatype: str = "FP32") -> tup
 
 
 def of_seldon(
-    says: str, message: Mapping[str, object], status: int = 400, code: str = "INVALID_ARGUMENT"
+    says: str, message: dict[str, object], status: int = 400, code: str = "INVALID_ARGUMENT"
 ) -> tuple[Refusal, ...]:
     """The same bad SeldonMessage as JSON and as protobuf."""
     proto = json_format.ParseDict(message, seldon.SeldonMessage()).SerializeToString()
