@@ -3,9 +3,11 @@
 from collections.abc import Mapping
 
 from locustfiles.routes import ROUTES, Route
+from locustfiles.studies.encodings import ENCODINGS
+from locustfiles.studies.format import FORMAT
 from locustfiles.studies.study import Study
 
-_ALL: tuple[Study, ...] = ()
+_ALL: tuple[Study, ...] = (ENCODINGS, FORMAT)
 
 STUDIES: Mapping[str, Study] = {study.name: study for study in _ALL}
 
