@@ -17,11 +17,10 @@ from gevent.monkey import get_original
 from locust.env import Environment
 from locust.runners import STATE_RUNNING
 
-from locustfiles import distance, serving, settings, tensors
+from locustfiles import serving, settings, tensors
 from locustfiles.bench import counters
 from locustfiles.bench.measured import Cell, Visit, timed_ms
 from locustfiles.bench.meter import CellUser, Meter
-from locustfiles.bench.parity import reader
 from locustfiles.calls import model_of, requests_of
 from locustfiles.clients import CallError
 from locustfiles.clients.policy import COLD, PUBLISHED, SHARED
@@ -47,8 +46,6 @@ def visit(job: Mapping[str, Any], result: Visit) -> None:
     route = WAYS[cell.route]
     chosen = settings.of(cell, job["host"])
     try:
-        if cell.distance:
-            distance.apply(cell.distance)
         served = chosen.served(route)
         requests_of(route, chosen)  # before the fork: the workers share what is prepared
         result.encode_ms = encode_ms(cell, chosen)
@@ -140,7 +137,7 @@ def _fork_worker(port: int, cell: Cell, user: type[CellUser], index: int, job: M
     if child:
         return child
     gevent.reinit()
-    user.meter = meter = Meter(cell, f"{job['seed']}/{job['block']}/{index}", reader(user.route, user.chosen))
+    user.meter = meter = Meter(cell, f"{job['seed']}/{job['block']}/{index}")
 
     environment = Environment(user_classes=[user], stop_timeout=0)
     runner = environment.create_worker_runner("127.0.0.1", port)

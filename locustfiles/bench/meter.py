@@ -3,7 +3,7 @@
 import math
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import Any, ClassVar
 
@@ -14,8 +14,10 @@ from locustfiles import settings
 from locustfiles.bench import split
 from locustfiles.bench.arrivals import arrivals
 from locustfiles.bench.measured import Cell, timed_ms
+from locustfiles.bench.parity import DECODERS
 from locustfiles.clients import Answer
 from locustfiles.recorder import Histogram
+from locustfiles.studies import WAYS
 from locustfiles.user import Call, RouteUser
 
 RAMP = 0.15
@@ -44,14 +46,12 @@ class CellUser(RouteUser):
 class Meter:
     """What the users of one load process did in one window. go() opens it; `idle` is set once all wait after it."""
 
-    def __init__(self, cell: Cell, seed: str, read: Callable[[Answer], Any] | None) -> None:
-        """`read`: what a program does with an answer, if that is to be timed."""
+    def __init__(self, cell: Cell, seed: str) -> None:
         self.idle = Event()
         self.users = 0
         """How many this process has; known once they all run."""
         self._cell = cell
         self._seed = seed
-        self._read = read
         self._gate = Event()
         self._gate.set()
         self._waiting = 0
@@ -178,4 +178,9 @@ class Meter:
 
     def _decode_ms(self) -> float | None:
         """Median time to read the window's last answer."""
-        return timed_ms(partial(self._read, self._answer)) if self._read and self._answer else None
+        form = WAYS[self._cell.route].format
+        read, answer = form.read or DECODERS.get(form.encode), self._answer
+        try:
+            return timed_ms(partial(read, answer)) if read and answer else None
+        except (ValueError, LookupError, TypeError):  # no embeddings: a model that takes tensors
+            return None

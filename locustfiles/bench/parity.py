@@ -24,7 +24,6 @@ from locustfiles.answers import WrongAnswer
 from locustfiles.bench.measured import Cell
 from locustfiles.calls import check_of, requests_of
 from locustfiles.clients import Answer, CallError
-from locustfiles.routes import Route
 from locustfiles.settings import BadSetting, Settings, edge_address
 from locustfiles.studies import WAYS
 from locustfiles.user import connect
@@ -129,14 +128,6 @@ def _ask(name: str, host: str, target: str, photo: str, batch: int) -> Answers:
         finally:
             client.close()
     return found
-
-
-def reader(route: Route, chosen: Settings) -> Callable[[Answer], Any] | None:
-    """What a client program makes of an answer of this route; None where it is not known."""
-    decode = DECODERS.get(route.format.encode)
-    if route.format.read or not decode or not chosen.serving.images:
-        return route.format.read
-    return lambda answer: np.asarray(decode(answer), np.float32)
 
 
 def _reference(routes: Sequence[str]) -> str:

@@ -22,8 +22,8 @@ if not monkey.is_module_patched("threading"):
 grpc.experimental.gevent.init_gevent()
 
 WAITING = 64
-"""How many calls and open streams of a process may wait at once. Each holds a thread of gevent's pool. Of the usual 10, a
-call more would get its answer after another's; users of streams who wait for each other, never."""
+"""How many calls and open streams of a process may wait at once. Each holds a thread of gevent's pool: of the
+usual 10, a call more would get its answer after another's; users of streams who wait for each other, never."""
 gevent.get_hub().threadpool.maxsize = WAITING
 
 OPTIONS = (

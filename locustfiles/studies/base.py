@@ -257,7 +257,7 @@ def _finding(
     ]
 
 
-STUDY = Study(
+BASE = Study(
     name="base",
     question="Without a model, how much faster is gRPC than REST, for structured data and for images?",
     source=SOURCE,

@@ -98,7 +98,7 @@ def _gather(cell: Mapping[str, Any]) -> bool:
     return bool(cell["gather"])
 
 
-STUDY = Study(
+TORCHSERVE = Study(
     name="torchserve",
     question="Is TorchServe faster over gRPC than over REST, and what do base64 and a typed answer cost?",
     source=SOURCE,
