@@ -19,7 +19,7 @@ WAYS: Mapping[str, Route] = dict(ROUTES) | {
 
 
 def offered() -> Mapping[str, Route]:
-    """What the Locust page and a headless run offer: the stack's routes, or with STUDY=<name> the rows of that study."""
+    """What the Locust page offers: the stack's routes, or with STUDY=<name> in the environment a study's rows."""
     name = os.environ.get("STUDY", "")
     if name and name not in STUDIES:
         sys.exit(f"fiveway: STUDY={name}: choose from {', '.join(STUDIES)}, or leave it empty for the stack's routes")
