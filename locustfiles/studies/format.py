@@ -88,7 +88,7 @@ CLAIMS = (
     ),
     Claim(
         "F3",
-        "The input format dominates: on one server and model a tensor takes longer than a JPEG (near)",
+        "The input format dominates: on one server a tensor takes longer than a JPEG (near)",
         "inferred from PyTorch with JPEGs against Triton with tensors: not measured on one server",
         _FORMATS,
         HIGHER,
@@ -96,7 +96,7 @@ CLAIMS = (
     ),
     Claim(
         "F4",
-        "The input format dominates: on one server and model a tensor takes longer than a JPEG (100 Mbit/s, up to 150 ms)",
+        "The input format dominates: on one server a tensor takes longer than a JPEG (100 Mbit/s, up to 150 ms)",
         "inferred from PyTorch with JPEGs against Triton with tensors: not measured on one server",
         _FORMATS,
         HIGHER,
