@@ -17,7 +17,7 @@ from gevent.monkey import get_original
 from locust.env import Environment
 from locust.runners import STATE_RUNNING
 
-from locustfiles import distance, serving, settings, tensors
+from locustfiles import serving, settings, tensors
 from locustfiles.bench import counters
 from locustfiles.bench.measured import Cell, Visit, timed_ms
 from locustfiles.bench.meter import CellUser, Meter
@@ -46,8 +46,6 @@ def visit(job: Mapping[str, Any], result: Visit) -> None:
     route = WAYS[cell.route]
     chosen = settings.of(cell, job["host"])
     try:
-        if cell.distance:
-            distance.apply(cell.distance)
         served = chosen.served(route)
         requests_of(route, chosen)  # before the fork: the workers share what is prepared
         result.encode_ms = encode_ms(cell, chosen)
