@@ -5,11 +5,13 @@ import sys
 from collections.abc import Mapping
 
 from locustfiles.routes import ROUTES, Route
+from locustfiles.studies.base import BASE
 from locustfiles.studies.encodings import ENCODINGS
 from locustfiles.studies.format import FORMAT
 from locustfiles.studies.study import Study
+from locustfiles.studies.torchserve import TORCHSERVE
 
-_ALL: tuple[Study, ...] = (ENCODINGS, FORMAT)
+_ALL: tuple[Study, ...] = (TORCHSERVE, BASE, ENCODINGS, FORMAT)
 
 STUDIES: Mapping[str, Study] = {study.name: study for study in _ALL}
 

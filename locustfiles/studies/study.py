@@ -11,7 +11,7 @@ from locustfiles.routes import Route
 
 PUBLISHED = Path(__file__).parents[1] / "bench" / "published"
 P50, PER_SECOND = "p50_ms", "images_per_s"
-LOWER, HIGHER = "lower", "higher"
+LOWER, HIGHER, EQUAL = "lower", "higher", "equal"
 
 Interval = Mapping[str, float | None]
 """{"value", "low", "high"}: see statistics.as_json."""
@@ -61,7 +61,7 @@ class Claim:
     pairs: Sequence[tuple[str, str]]
     """(a, b): the ratio a / b of two rows, in every cell that `where` takes."""
     expected: str
-    """LOWER or HIGHER: on which side of 1 the ratio is where the finding holds."""
+    """LOWER or HIGHER: on which side of 1 the ratio is where the finding holds. EQUAL: within hypotheses.SAME."""
     measure: str = P50
     where: Callable[[Mapping[str, Any]], bool] = lambda cell: True
     """By the factors of a's cell."""
