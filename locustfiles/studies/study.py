@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from locustfiles.bench.measured import Cell
+from locustfiles.bench.measured import GATE, Cell
 from locustfiles.routes import Route
 
 PUBLISHED = Path(__file__).parents[1] / "bench" / "published"
@@ -98,6 +98,10 @@ class Study:
     """(what was wrong with the original, which factor of ours shows it)."""
     advice: Sequence[str] = field(default_factory=tuple)
     """What a practitioner should do."""
+    declared: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """What is known of the rows without measuring: head of a column -> row -> number."""
+    gate: float = GATE
+    """The most that a load process may use of one core; math.inf where the client's work is what is measured, too."""
     seconds: float = 4.0
     """Of a visit; the quick form takes a third of it."""
     blocks: int = 5
