@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 
 from locustfiles.routes import ROUTES, Route
+from locustfiles.studies import frames
 from locustfiles.studies.study import Study
 
-_ALL: tuple[Study, ...] = ()
+_ALL: tuple[Study, ...] = (frames.STUDY,)
 
 STUDIES: Mapping[str, Study] = {study.name: study for study in _ALL}
 

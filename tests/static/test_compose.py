@@ -14,8 +14,8 @@ PUBLISHED = {
     ("locust-master", "127.0.0.1", "0", 5557),
 }
 EXPECTED = {
-    "bench", "checks", "distance", "echo-grpc", "echo-http", "edge", "jpeg-http", "locust-master", "locust-worker",
-    "models", "tests", "torchserve", "triton", "typed-grpc",
+    "bench", "checks", "distance", "echo-grpc", "echo-http", "edge", "frames", "jpeg-http",
+    "locust-master", "locust-worker", "models", "tests", "torchserve", "triton", "typed-grpc",
 }  # fmt: skip
 # Run once and end: no health to ask for.
 ONE_SHOTS = {"bench", "checks", "models", "tests"}
@@ -26,6 +26,7 @@ IN_PROFILES = {
     "distance": "transport",
     "echo-grpc": "transport",
     "echo-http": "transport",
+    "frames": "transport",
     "tests": "tests",
 }
 # What a container may write of the checkout: the bench its results.
@@ -124,7 +125,7 @@ def test_servers_have_no_way_out() -> None:
     """What serves a model is on the internal network only; only Envoy joins both."""
     networks = {name: set(found.get("networks", {})) for name, found in compose()["services"].items()}
     assert compose()["networks"]["inside"]["internal"] is True
-    for name in ("distance", "echo-grpc", "echo-http", "jpeg-http", "torchserve", "triton", "typed-grpc"):
+    for name in ("distance", "echo-grpc", "echo-http", "frames", "jpeg-http", "torchserve", "triton", "typed-grpc"):
         assert networks[name] == {"inside"}, name
 
 
