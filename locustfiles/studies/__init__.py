@@ -3,10 +3,12 @@
 from collections.abc import Mapping
 
 from locustfiles.routes import ROUTES, Route
-from locustfiles.studies import frames
+from locustfiles.studies.encodings import ENCODINGS
+from locustfiles.studies.format import FORMAT
+from locustfiles.studies.frames import FRAMES
 from locustfiles.studies.study import Study
 
-_ALL: tuple[Study, ...] = (frames.STUDY,)
+_ALL: tuple[Study, ...] = (ENCODINGS, FORMAT, FRAMES)
 
 STUDIES: Mapping[str, Study] = {study.name: study for study in _ALL}
 

@@ -280,7 +280,7 @@ PAIRS: Mapping[tuple[str, str], str] = (
     | {(STREAM, GRPC): "stream", (PYBASE64_HTTP, BASE64_HTTP): "base64"}
 )
 
-STUDY = Study(
+FRAMES = Study(
     name="frames",
     question="video frames to another process and back",
     source=(

@@ -14,19 +14,21 @@ PUBLISHED = {
     ("locust-master", "127.0.0.1", "0", 5557),
 }
 EXPECTED = {
-    "bench", "checks", "distance", "echo-grpc", "echo-http", "edge", "frames", "jpeg-http",
-    "locust-master", "locust-worker", "models", "tests", "torchserve", "triton", "typed-grpc",
+    "bench", "checks", "distance", "echo-grpc", "echo-http", "edge", "frames", "jpeg-http", "locust-master",
+    "locust-worker", "models", "seldon-grpc", "seldon-http", "tests", "torchserve", "triton", "typed-grpc",
 }  # fmt: skip
 # Run once and end: no health to ask for.
 ONE_SHOTS = {"bench", "checks", "models", "tests"}
-# Never part of a plain `up`: service and profile.
-IN_PROFILES = {
+# Never part of a plain `up`: what only a script of its own runs, and the servers without a model.
+PROFILES = {
     "bench": "bench",
     "checks": "tests",
     "distance": "transport",
     "echo-grpc": "transport",
     "echo-http": "transport",
     "frames": "transport",
+    "seldon-grpc": "transport",
+    "seldon-http": "transport",
     "tests": "tests",
 }
 # What a container may write of the checkout: the bench its results.
@@ -125,7 +127,10 @@ def test_servers_have_no_way_out() -> None:
     """What serves a model is on the internal network only; only Envoy joins both."""
     networks = {name: set(found.get("networks", {})) for name, found in compose()["services"].items()}
     assert compose()["networks"]["inside"]["internal"] is True
-    for name in ("distance", "echo-grpc", "echo-http", "frames", "jpeg-http", "torchserve", "triton", "typed-grpc"):
+    for name in (
+        "distance", "echo-grpc", "echo-http", "frames", "jpeg-http", "seldon-grpc", "seldon-http", "torchserve",
+        "triton", "typed-grpc",
+    ):  # fmt: skip
         assert networks[name] == {"inside"}, name
 
 
@@ -142,7 +147,7 @@ def test_artefacts_have_one_writer(name: str) -> None:
 def test_what_a_plain_up_leaves_out_is_in_a_profile() -> None:
     """`docker compose up` neither builds nor starts the test runner, the bench and the servers without a model."""
     profiles = {name: found["profiles"] for name, found in compose()["services"].items() if found.get("profiles")}
-    assert profiles == {name: [profile] for name, profile in IN_PROFILES.items()}
+    assert profiles == {name: [profile] for name, profile in PROFILES.items()}
 
 
 def test_start_order_follows_health() -> None:
