@@ -8,10 +8,11 @@ from locustfiles.routes import ROUTES, Route
 from locustfiles.studies.base import BASE
 from locustfiles.studies.encodings import ENCODINGS
 from locustfiles.studies.format import FORMAT
+from locustfiles.studies.frames import FRAMES
 from locustfiles.studies.study import Study
 from locustfiles.studies.torchserve import TORCHSERVE
 
-_ALL: tuple[Study, ...] = (TORCHSERVE, BASE, ENCODINGS, FORMAT)
+_ALL: tuple[Study, ...] = (TORCHSERVE, BASE, ENCODINGS, FORMAT, FRAMES)
 
 STUDIES: Mapping[str, Study] = {study.name: study for study in _ALL}
 
