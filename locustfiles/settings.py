@@ -102,7 +102,7 @@ def _of_studies(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--size",
         default=first_size(),
-        help="What a study's rows ask for where no photo is the question: vectors, values. The stack's routes have none.",
+        help="What a study's rows ask for where no photo is the question: vectors, values. Routes of the stack: none.",
     )
     parser.add_argument(
         "--distance",

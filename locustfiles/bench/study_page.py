@@ -164,6 +164,7 @@ def _word(name: str, row: Row) -> str:
         "batch": f"batch {value}",
         "policy": CONNECTIONS.get(value, value),
         "distance": value or "nothing between",
+        "size": value or row["photo"],
     }
     return words.get(name, value)
 

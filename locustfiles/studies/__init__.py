@@ -8,10 +8,11 @@ from locustfiles.routes import ROUTES, Route
 from locustfiles.studies.base import BASE
 from locustfiles.studies.encodings import ENCODINGS
 from locustfiles.studies.format import FORMAT
+from locustfiles.studies.frames import FRAMES
 from locustfiles.studies.study import Study
 from locustfiles.studies.torchserve import TORCHSERVE
 
-_ALL: tuple[Study, ...] = (TORCHSERVE, BASE, ENCODINGS, FORMAT)
+_ALL: tuple[Study, ...] = (TORCHSERVE, BASE, ENCODINGS, FORMAT, FRAMES)
 
 STUDIES: Mapping[str, Study] = {study.name: study for study in _ALL}
 
@@ -21,7 +22,7 @@ WAYS: Mapping[str, Route] = dict(ROUTES) | {
 
 
 def offered() -> Mapping[str, Route]:
-    """What the Locust page and a headless run offer: the stack's routes, or with STUDY=<name> the rows of that study."""
+    """What the Locust page offers: the stack's routes, or with STUDY=<name> in the environment a study's rows."""
     name = os.environ.get("STUDY", "")
     if name and name not in STUDIES:
         sys.exit(f"fiveway: STUDY={name}: choose from {', '.join(STUDIES)}, or leave it empty for the stack's routes")
