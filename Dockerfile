@@ -1,6 +1,6 @@
 # Every image of the stack: one named target per service, shared stages first.
 #
-#   python    trixie + Python 3.13 + /opt/venv                      -> typed-grpc, echo-http, echo-grpc
+#   python    trixie + Python 3.13 + /opt/venv                      -> typed-grpc, echo-http, echo-grpc, seldon
 #   load      python + Locust                                       -> locust, bench
 #   torch     python + PyTorch: torch-cpu or torch-gpu              -> torchserve, jpeg-http
 #   torch-cpu python + Debian's CPU build + torchvision             -> models, tests
@@ -191,6 +191,24 @@ COPY compose/distance/healthy /usr/local/bin/
 COPY compose/distance/proxies.json /etc/toxiproxy/
 USER 65532:65532
 CMD ["toxiproxy-server", "-host", "0.0.0.0", "-config", "/etc/toxiproxy/proxies.json"]
+
+# ---------------------------------------------------------------- seldon
+# seldon-http and seldon-grpc: the same code, and a command each (compose/transport.yaml).
+FROM python AS seldon
+COPY gateways/seldon/requirements.txt /tmp/
+RUN --mount=type=secret,id=ca pip-install /tmp/requirements.txt
+COPY proto/gen proto/gen
+COPY gateways/__init__.py gateways/
+COPY gateways/core gateways/core
+COPY gateways/web gateways/web
+COPY gateways/seldon gateways/seldon
+COPY gateways/seldon_http gateways/seldon_http
+COPY gateways/seldon_grpc gateways/seldon_grpc
+# As in typed-grpc: large messages are given back to the system.
+ENV MALLOC_ARENA_MAX=2 \
+    MALLOC_MMAP_THRESHOLD_=4194304 \
+    MALLOC_TRIM_THRESHOLD_=16777216
+USER 65532:65532
 
 # ---------------------------------------------------------------- models
 FROM torch-cpu AS models

@@ -20,6 +20,7 @@ import tritonclient.http
 from fiveway.transport.v1 import base_pb2, base_pb2_grpc
 from fiveway.vision.v1 import vision_pb2 as typed
 from fiveway.vision.v1 import vision_pb2_grpc as typed_grpc
+from seldon import prediction_pb2 as seldon
 from torchserve import inference_pb2 as torchserve
 from torchserve import inference_pb2_grpc as torchserve_grpc
 
@@ -299,8 +300,28 @@ def echo_grpc(jpegs: Sequence[bytes]) -> list[int]:
         return [stub.Binary(message, timeout=TIMEOUT_S).size_bytes for message in requests]
 
 
-# The routes of the profile `transport`, which have no model.
-WITHOUT_MODEL: Mapping[str, Callable[[Sequence[bytes]], list[int]]] = {"echo-http": echo_http, "echo-grpc": echo_grpc}
+def seldon_http(jpegs: Sequence[bytes]) -> list[int]:
+    """The sizes, each an array of one number: the answer is its sum."""
+    messages = [{"data": {"ndarray": [len(jpeg)]}} for jpeg in jpegs]
+    return [int(post_json("/api/v1.0/predictions", message).json()["data"]["ndarray"][0]) for message in messages]
+
+
+def seldon_grpc(jpegs: Sequence[bytes]) -> list[int]:
+    """The same over gRPC."""
+    arrays = [seldon.Tensor(shape=[1], values=[len(jpeg)]) for jpeg in jpegs]
+    messages = [seldon.SeldonMessage(data=seldon.DefaultData(tensor=array)) for array in arrays]
+    with channel() as open_channel:
+        replies = [raw_call(open_channel, "/seldon.protos.Seldon/Predict", one.SerializeToString()) for one in messages]
+    return [int(seldon.SeldonMessage.FromString(reply).data.tensor.values[0]) for reply in replies]
+
+
+# The routes of the profile `transport`, which have no model; the answers are the sizes of the photos.
+WITHOUT_MODEL: Mapping[str, Callable[[Sequence[bytes]], list[int]]] = {
+    "echo-http": echo_http,
+    "echo-grpc": echo_grpc,
+    "seldon-http": seldon_http,
+    "seldon-grpc": seldon_grpc,
+}
 
 # Every way in. The part before the slash is the route's name.
 CLIENTS: Mapping[str, Callable[[Sequence[bytes]], list[Answer]]] = {

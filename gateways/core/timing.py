@@ -1,7 +1,8 @@
 """Where a request's time went, in milliseconds, as a Server-Timing header (HTTP) or trailing metadata (gRPC).
 
 Stages: `preprocess` (JPEG decode, resize, normalise), `queue`, `compute`, `encode`, `backend` (a gateway's call to the
-server behind it), and `total`, from the creation of the Stages to the header.
+server behind it), `parse` and `decode` (a Seldon message, its array), and `total`, from the creation of the Stages to
+the header.
 """
 
 from collections.abc import Iterator

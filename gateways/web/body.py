@@ -20,19 +20,19 @@ def expect(request: Request, *kinds: str) -> str:
     return kind
 
 
-async def limited(request: Request) -> AsyncGenerator[bytes]:
-    """The body's chunks, up to MAX_BODY: a declared length above it is refused unread, a chunked body while reading."""
-    too_large = ServeError(Status.TOO_LARGE, f"the body is larger than {MAX_BODY // 1024**2} MiB: send fewer images")
-    if int(request.headers.get("content-length", 0)) > MAX_BODY:
+async def limited(request: Request, most: int = MAX_BODY, what: str = "images") -> AsyncGenerator[bytes]:
+    """The body's chunks, up to `most`: a declared length above it is refused unread, a chunked body while reading."""
+    too_large = ServeError(Status.TOO_LARGE, f"the body is larger than {most // 1024**2} MiB: send fewer {what}")
+    if int(request.headers.get("content-length", 0)) > most:
         raise too_large
     size = 0
     async for chunk in request.stream():
         size += len(chunk)
-        if size > MAX_BODY:
+        if size > most:
             raise too_large
         yield chunk
 
 
-async def whole(request: Request) -> bytes:
+async def whole(request: Request, most: int = MAX_BODY, what: str = "images") -> bytes:
     """The body, if it is within the limit."""
-    return b"".join([chunk async for chunk in limited(request)])
+    return b"".join([chunk async for chunk in limited(request, most, what)])

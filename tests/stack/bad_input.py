@@ -15,6 +15,8 @@ import grpc
 from fiveway.transport.v1 import base_pb2 as base
 from fiveway.transport.v1 import distance_pb2 as distance
 from fiveway.vision.v1 import vision_pb2 as typed
+from google.protobuf import json_format
+from seldon import prediction_pb2 as seldon
 from torchserve import inference_pb2 as torchserve
 from tritonclient.grpc import service_pb2 as kserve
 
@@ -29,6 +31,9 @@ TYPED = "/fiveway.vision.v1.VisionService"
 ECHO = "/fiveway.transport.v1.BaseService"
 NO_IMAGE = "the image is empty"
 NOT_A_LIST = "count is 100001: send 1 to 100000"
+SELDON = "/seldon.protos.Seldon"
+SELDON_ARRAY = '{"data":{"ndarray":[1]}}'
+TERABYTES = {"dtype": "DT_DOUBLE", "tensorShape": {"dim": [{"size": 10**12}]}, "doubleVal": [1]}
 JSON_TYPE = "application/json"
 JSON = {"content-type": JSON_TYPE}
 JPEG = {"content-type": "image/jpeg"}
@@ -196,6 +201,14 @@ def typed_http(images: object) -> Http:
     return Http("/v1/predict", json.dumps({"images": images}).encode(), JSON)
 
 
+def seldon_http(body: bytes, headers: Mapping[str, str] = JSON) -> Http:
+    return Http("/api/v1.0/predictions", body, headers)
+
+
+def seldon_grpc(body: bytes, *metadata: tuple[str, str]) -> Grpc:
+    return Grpc(f"{SELDON}/Predict", body, metadata)
+
+
 def huge_header() -> bytes:
     """The photo with a frame header that says 65,500 x 65,500 pixels: 12 GB once decoded."""
     at = PHOTO.index(b"\xff\xc0") if b"\xff\xc0" in PHOTO else PHOTO.index(b"\xff\xc2")
@@ -299,6 +312,17 @@ def of_tensors(says: str, shape: tuple[int, ...], datatype: str = "FP32") -> tup
     )
 
 
+def of_seldon(
+    says: str, message: dict[str, object], status: int = 400, code: str = "INVALID_ARGUMENT"
+) -> tuple[Refusal, ...]:
+    """The same bad SeldonMessage as JSON and as protobuf."""
+    proto = json_format.ParseDict(message, seldon.SeldonMessage()).SerializeToString()
+    return (
+        http(status, says, "seldon-http", lambda: seldon_http(json.dumps(message).encode())),
+        rpc(code, says, "seldon-grpc", lambda: seldon_grpc(proto)),
+    )
+
+
 CASES = (
     Case(
         "not an image",
@@ -330,8 +354,10 @@ CASES = (
             http(400, NONE, "typed-http", lambda: Http("/v1/predict", b"", JSON)),
             http(400, NO_IMAGE, "echo-http", lambda: echo_binary(b"")),
             rpc("INVALID_ARGUMENT", NO_IMAGE, "echo-grpc", lambda: Grpc(f"{ECHO}/Binary")),
+            http(400, "the body is not JSON", "seldon-http", lambda: seldon_http(b"")),
+            rpc("INVALID_ARGUMENT", "has no data: send data.ndarray", "seldon-grpc", lambda: seldon_grpc(b"")),
         ),
-        note="over gRPC an empty message names no model, or no image",
+        note="over gRPC an empty message names no model, or holds no image or array",
     ),
     Case(
         "64 MiB body",
@@ -351,6 +377,8 @@ CASES = (
             http(413, TOO_LARGE, "typed-http", lambda: Http("/v1/predict", big(), JSON)),
             http(413, TOO_LARGE, "echo-http", lambda: echo_binary(big())),
             rpc("RESOURCE_EXHAUSTED", "larger than max", "echo-grpc", lambda: Grpc(f"{ECHO}/Binary", big())),
+            http(413, TOO_LARGE, "seldon-http", lambda: seldon_http(big())),
+            rpc("RESOURCE_EXHAUSTED", "larger than max", "seldon-grpc", lambda: seldon_grpc(big())),
         ),
         note="HTTP: refused by Envoy on the announced length; gRPC announces none, see below",
     ),
@@ -363,6 +391,7 @@ CASES = (
             http(413, TOO_LARGE, "torchserve-http", lambda: torchserve_raw(big(), chunked=True)),
             http(413, TOO_LARGE, "typed-http", lambda: Http("/v1/predict", big(), JSON, chunked=True)),
             http(413, TOO_LARGE, "echo-http", lambda: replace(echo_binary(big()), chunked=True)),
+            http(413, TOO_LARGE, "seldon-http", lambda: replace(seldon_http(big()), chunked=True)),
         ),
         note="cut off by Envoy at 32 MiB",
     ),
@@ -395,6 +424,8 @@ CASES = (
             http(400, "end of string", "typed-http", lambda: Http("/v1/predict", NOT_JSON, JSON)),
             http(400, "the body is not JSON", "echo-http", lambda: Http("/transport/structured", NOT_JSON, JSON)),
             rpc("INVALID_ARGUMENT", "generate your client", "echo-grpc", lambda: Grpc(f"{ECHO}/Structured", NOT_PROTO)),
+            http(400, "the body is not JSON", "seldon-http", lambda: seldon_http(NOT_JSON)),
+            rpc("INVALID_ARGUMENT", "generate your client", "seldon-grpc", lambda: seldon_grpc(NOT_PROTO)),
         ),
     ),
     Case(
@@ -406,6 +437,7 @@ CASES = (
             http(400, "the body is not JSON", "torchserve-http", lambda: torchserve_raw(DEEP, kind=JSON_TYPE)),
             http(400, "Message too deep", "typed-http", lambda: Http("/v1/predict", DEEP, JSON)),
             http(400, "the body", "echo-http", lambda: Http("/transport/structured", DEEP, JSON)),
+            http(400, "the body is not JSON", "seldon-http", lambda: seldon_http(DEEP)),
         ),
     ),
     Case(
@@ -418,6 +450,7 @@ CASES = (
             http(415, "send image/jpeg", "torchserve-http", lambda: torchserve_raw(PHOTO, kind="text/plain")),
             http(415, "application/json", "typed-http", lambda: replace(typed_http([B64_PHOTO]), headers=TEXT)),
             http(415, "send application/json", "echo-http", lambda: Http("/transport/structured", b"{}", TEXT)),
+            http(415, "send application/json", "seldon-http", lambda: seldon_http(SELDON_ARRAY.encode(), TEXT)),
         ),
         note="Triton does not look at it: to Triton a photo is bad JSON",
     ),
@@ -434,6 +467,7 @@ CASES = (
             rpc("INVALID_ARGUMENT", 'under the key "data"', "torchserve-grpc", lambda: torchserve_grpc(PHOTO, key="x")),
             http(400, NONE, "typed-http", lambda: Http("/v1/predict", b"{}", JSON)),
             http(400, "name: Field required", "echo-http", lambda: Http("/transport/structured", b"{}", JSON)),
+            *of_seldon("has no data: send data.ndarray", {}),
         ),
     ),
     Case(
@@ -466,6 +500,8 @@ CASES = (
         (
             *of_tensors("unexpected shape for input 'image'", (1, 3, 200, 200)),
             *of_files("unexpected shape for input 'jpeg'", (1, 2), PHOTO, PHOTO),
+            *of_seldon("holds 4 values and there are 3", {"data": {"tensor": {"shape": [2, 2], "values": [1, 2, 3]}}}),
+            *of_seldon("send equally long lists", {"data": {"ndarray": [[1, 2], [3]]}}),
         ),
         note="photos may have any size",
     ),
@@ -480,6 +516,9 @@ CASES = (
             http(400, 'the field "image" is missing or not a string', "torchserve-http", lambda: torchserve_json(5)),
             http(400, "images[0]: invalid value 5", "typed-http", lambda: typed_http([5])),
             http(400, "image: Input should be a valid string", "echo-http", lambda: echo_base64(5)),
+            *of_seldon("strData holds no array", {"strData": "x"}),
+            *of_seldon("send numbers only", {"data": {"ndarray": [1, "a"]}}),
+            *of_seldon("dtype is DT_STRING", {"data": {"tftensor": {"dtype": "DT_STRING"}}}),
         ),
     ),
     Case(
@@ -511,7 +550,25 @@ CASES = (
             http(400, NOT_A_LIST, "echo-http", lambda: Http("/transport/vectors/json?count=100001", method="GET")),
             rpc("INVALID_ARGUMENT", NOT_A_LIST, "echo-grpc", lambda: echo_vectors(100_001)),
         ),
-        note="the other routes answer no lists",
+    ),
+    Case(
+        "9 MiB of values",
+        (
+            http(413, "larger than 8 MiB: send fewer values", "seldon-http", lambda: seldon_http(bytes(9 * MIB))),
+            rpc("RESOURCE_EXHAUSTED", "larger than max", "seldon-grpc", lambda: seldon_grpc(bytes(9 * MIB))),
+        ),
+    ),
+    Case(
+        "a shape of terabytes",
+        of_seldon("send at most 1,048,576", {"data": {"tftensor": TERABYTES}}, 413, "RESOURCE_EXHAUSTED"),
+        note="a few bytes can say that one value fills it",
+    ),
+    Case(
+        "unknown `x-mode`",
+        (
+            http(400, "send decoded or raw", "seldon-http", lambda: seldon_http(b"{}", {**JSON, "x-mode": "fast"})),
+            rpc("INVALID_ARGUMENT", "send decoded or raw", "seldon-grpc", lambda: seldon_grpc(b"", ("x-mode", "fast"))),
+        ),
     ),
     Case(
         "unknown path",
@@ -522,6 +579,7 @@ CASES = (
             http(404, NOT_SERVED, "torchserve-http", lambda: Http(f"/predictions/{MODEL}/1.0/nothing", PHOTO)),
             http(404, NOT_SERVED, "typed-http", lambda: Http("/v1/nothing", b"{}", JSON)),
             http(404, NOT_SERVED, "echo-http", lambda: Http("/transport/nothing", b"{}", JSON)),
+            http(404, NOT_SERVED, "seldon-http", lambda: Http("/api/v1.0/nothing", b"{}", JSON)),
         ),
     ),
     Case(
@@ -532,6 +590,7 @@ CASES = (
             rpc("UNIMPLEMENTED", NOT_SERVED, "torchserve-grpc", lambda: Grpc(f"{TORCHSERVE}/Nothing")),
             rpc("UNIMPLEMENTED", NOT_SERVED, "typed-grpc", lambda: Grpc(f"{TYPED}/Nothing")),
             rpc("UNIMPLEMENTED", NOT_SERVED, "echo-grpc", lambda: Grpc(f"{ECHO}/Nothing")),
+            rpc("UNIMPLEMENTED", NOT_SERVED, "seldon-grpc", lambda: Grpc(f"{SELDON}/SendFeedback")),
         ),
     ),
 )

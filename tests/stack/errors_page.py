@@ -1,5 +1,6 @@
 """Writes docs/errors.md from the table that the tests run: `python -m tests.stack.errors_page`."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from tests.clients import ROUTES, WITHOUT_MODEL
@@ -28,15 +29,25 @@ TRT = {"onnx-http": "trt-http", "onnx-grpc": "trt-grpc"}
 
 def render() -> str:
     """The page."""
-    columns = [route for route in (*ROUTES, *WITHOUT_MODEL) if route not in TRT.values()]
-    titles = [f"`{route}`" + (f", `{TRT[route]}`" if route in TRT else "") for route in columns]
-    lines = [HEAD, row("", *titles), row("---", *["---"] * len(columns))]
-    lines += [row(case.name, *(cell(case, route) for route in columns)) for case in CASES]
-    lines += ["", "Empty: the route has no such case.", "", "## What the messages say", ""]
+    lines = [HEAD, *table(ROUTES), "", "Empty: the route has no such case.", "", "## Servers without a model", ""]
+    lines += [
+        "While the profile `transport` is off, these routes answer 503, `UNAVAILABLE`, with the command that starts it."
+    ]
+    lines += ["", *table(WITHOUT_MODEL), "", "## What the messages say", ""]
     for case in CASES:
         lines.append(f"- **{case.name}**{f' ({case.note})' if case.note else ''}: {'; '.join(said(case))}.")
     lines += ["", "## Why some cells are as they are", "", *(f"- {text}" for text in REASONS), ""]
     return "\n".join(lines)
+
+
+def table(routes: Iterable[str]) -> list[str]:
+    """A column per route, a row per case that one of them has."""
+    columns = [route for route in routes if route not in TRT.values()]
+    titles = [f"`{route}`" + (f", `{TRT[route]}`" if route in TRT else "") for route in columns]
+    cells = {case.name: [cell(case, route) for route in columns] for case in CASES}
+    return [row("", *titles), row("---", *["---"] * len(columns))] + [
+        row(name, *found) for name, found in cells.items() if any(found)
+    ]
 
 
 def row(*cells: str) -> str:

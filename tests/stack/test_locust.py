@@ -45,7 +45,7 @@ def test_thousands_of_requests_over_all_routes_and_none_fails() -> None:
 
 
 async def test_the_page_runs_a_load_test() -> None:
-    """The class picker lists the nine routes; a run started by its button fills the table with all of them."""
+    """The class picker lists the routes; a run started by its button fills the table with all of them."""
     async with open_page(URL) as page:
         await page.evaluate("fetch('stats/reset', {method: 'POST'}).then(answer => answer.ok)")
     async with open_page(URL) as page:
@@ -72,7 +72,7 @@ async def test_the_page_runs_a_load_test() -> None:
 
 
 async def test_the_routes_tab_shows_every_route() -> None:
-    """All nine routes have a median with two decimals, Locust's own counts and a download of the same numbers."""
+    """Every route has a median with two decimals, Locust's own counts and a download of the same numbers."""
     async with open_page(f"{URL}?tab=routes") as page:
         await start(page)
         try:

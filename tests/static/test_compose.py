@@ -15,17 +15,19 @@ PUBLISHED = {
 }
 EXPECTED = {
     "bench", "checks", "distance", "echo-grpc", "echo-http", "edge", "jpeg-http", "locust-master", "locust-worker",
-    "models", "tests", "torchserve", "triton", "typed-grpc",
+    "models", "seldon-grpc", "seldon-http", "tests", "torchserve", "triton", "typed-grpc",
 }  # fmt: skip
 # Run once and end: no health to ask for.
 ONE_SHOTS = {"bench", "checks", "models", "tests"}
-# Never part of a plain `up`: service and profile.
-IN_PROFILES = {
+# Never part of a plain `up`: what only a script of its own runs, and the servers without a model.
+PROFILES = {
     "bench": "bench",
     "checks": "tests",
     "distance": "transport",
     "echo-grpc": "transport",
     "echo-http": "transport",
+    "seldon-grpc": "transport",
+    "seldon-http": "transport",
     "tests": "tests",
 }
 # What a container may write of the checkout: the bench its results.
@@ -124,7 +126,10 @@ def test_servers_have_no_way_out() -> None:
     """What serves a model is on the internal network only; only Envoy joins both."""
     networks = {name: set(found.get("networks", {})) for name, found in compose()["services"].items()}
     assert compose()["networks"]["inside"]["internal"] is True
-    for name in ("distance", "echo-grpc", "echo-http", "jpeg-http", "torchserve", "triton", "typed-grpc"):
+    for name in (
+        "distance", "echo-grpc", "echo-http", "jpeg-http", "seldon-grpc", "seldon-http", "torchserve", "triton",
+        "typed-grpc",
+    ):  # fmt: skip
         assert networks[name] == {"inside"}, name
 
 
@@ -141,7 +146,7 @@ def test_artefacts_have_one_writer(name: str) -> None:
 def test_what_a_plain_up_leaves_out_is_in_a_profile() -> None:
     """`docker compose up` neither builds nor starts the test runner, the bench and the servers without a model."""
     profiles = {name: found["profiles"] for name, found in compose()["services"].items() if found.get("profiles")}
-    assert profiles == {name: [profile] for name, profile in IN_PROFILES.items()}
+    assert profiles == {name: [profile] for name, profile in PROFILES.items()}
 
 
 def test_start_order_follows_health() -> None:

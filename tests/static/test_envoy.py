@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent import futures
+from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -220,35 +221,50 @@ def install(folder: Path, ports: dict[tuple[str, int], int]) -> Path:
     return folder / CONFIG.name
 
 
-# echo-grpc is left out: its host cannot be found, as where the profile is off.
-HTTP_SERVERS = (("jpeg-http", 8000), ("triton", 8000), ("torchserve", 8080), ("echo-http", 8000))
-
-
-@pytest.fixture(scope="module")
-def edge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Edge]:
-    folder = tmp_path_factory.mktemp("envoy")
-    http = {key: serve_http(key[0]) for key in HTTP_SERVERS}
-    rpc = {key: serve_grpc(key[0]) for key in (("triton", 8001), ("torchserve", 7070), ("typed-grpc", 50051))}
+@contextmanager
+def envoy(folder: Path, theirs: dict[tuple[str, int], int]) -> Iterator[tuple[int, int]]:
+    """A running Envoy before the servers at these ports; yields its listener's and its statistics' port."""
     ours = {("0.0.0.0", 8080): free_port(), ("0.0.0.0", 9901): free_port(), ("127.0.0.1", 9900): free_port()}
-    theirs = {key: server.server_port for key, server in http.items()} | {key: port for key, (_, port) in rpc.items()}
     config = install(folder, theirs | ours)
     with (folder / "log").open("wb") as log:
         command = ["envoy", "-c", str(config), "--log-level", "warn", "--concurrency", "1", "--disable-hot-restart"]
-        envoy = subprocess.Popen(command, stdout=log, stderr=log)
+        process = subprocess.Popen(command, stdout=log, stderr=log)
     listener, statistics, _ = ours.values()
     retry = ["--retry", "100", "--retry-connrefused", "--retry-max-time", "30"]
     ready = ["curl", "-sf", *retry, f"http://127.0.0.1:{statistics}/ready"]
     try:
         assert subprocess.run(ready, check=False).returncode == 0, (folder / "log").read_text()
-        yield Edge(listener, statistics, rpc["typed-grpc", 50051][0])
+        yield listener, statistics
     finally:
-        envoy.terminate()
-        assert envoy.wait(10) == 0
-        for server in http.values():
-            server.shutdown()
-        for rpc_server, _ in rpc.values():
-            rpc_server.stop(0)
+        process.terminate()
+        assert process.wait(10) == 0
     assert "[error]" not in (folder / "log").read_text()
+
+
+@pytest.fixture(scope="module")
+def edge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Edge]:
+    http_keys = (
+        ("jpeg-http", 8000),
+        ("triton", 8000),
+        ("torchserve", 8080),
+        ("echo-http", 8000),
+        ("seldon-http", 8000),
+    )
+    rpc_keys = (
+        ("triton", 8001),
+        ("torchserve", 7070),
+        ("typed-grpc", 50051),
+        ("echo-grpc", 50051),
+        ("seldon-grpc", 50051),
+    )
+    http, rpc = {key: serve_http(key[0]) for key in http_keys}, {key: serve_grpc(key[0]) for key in rpc_keys}
+    theirs = {key: server.server_port for key, server in http.items()} | {key: port for key, (_, port) in rpc.items()}
+    with envoy(tmp_path_factory.mktemp("envoy"), theirs) as (listener, statistics):
+        yield Edge(listener, statistics, rpc["typed-grpc", 50051][0])
+    for server in http.values():
+        server.shutdown()
+    for rpc_server, _ in rpc.values():
+        rpc_server.stop(0)
 
 
 def test_envoy_accepts_the_config(tmp_path: Path) -> None:
@@ -268,7 +284,8 @@ def test_one_name_per_route() -> None:
     assert routes == clusters
     assert routes == {
         "jpeg-http", "onnx-http", "onnx-grpc", "trt-http", "trt-grpc", "torchserve-http", "torchserve-grpc",
-        "typed-grpc", "typed-http", "onnx-jpeg-http", "onnx-jpeg-grpc", "echo-http", "echo-grpc",
+        "typed-grpc", "typed-http", "onnx-jpeg-http", "onnx-jpeg-grpc", "echo-http", "echo-grpc", "seldon-http",
+        "seldon-grpc",
     }  # fmt: skip
     for name, block in re.findall(r"- name: ([\w-]+)\n\s+match:.*\n\s+route: (\{.*\})", text):
         assert f"cluster: {name}," in block
@@ -312,18 +329,8 @@ SERVED = [
     ("echo-http", "/transport/structured", "echo-http"),
     ("echo-http", "/transport/fast/binary?entries=1", "echo-http"),
     ("echo-http", "/transport/vectors/json-gzip?count=5", "echo-http"),
+    ("seldon-http", "/api/v1.0/predictions", "seldon-http"),
 ]
-
-
-@pytest.mark.parametrize(
-    "method", ["BaseService/Structured", "BaseService/BinaryStream", "DistanceService/ListVectors"]
-)
-def test_a_server_that_does_not_run_is_named(edge: Edge, method: str) -> None:
-    """Where the profile is off, its routes say how to start it; the rest of the edge works."""
-    said = edge.call(f"/fiveway.transport.v1.{method}")
-    assert said.startswith(
-        "UNAVAILABLE: this route's server does not run: start it with docker compose --profile transport"
-    )
 
 
 @HTTP_VERSIONS
@@ -377,6 +384,11 @@ GRPC_SERVED = [
         "ModelStreamInfer")),
     (f"{TORCHSERVE}Ping", "torchserve-grpc", "torchserve"),
     (f"{TORCHSERVE}Predictions", "torchserve-grpc", "torchserve"),
+    *((f"/fiveway.transport.v1.BaseService/{method}", "echo-grpc", "echo-grpc") for method in (
+        "Structured", "StructuredStream", "Base64", "Binary", "BinaryStream")),
+    *((f"/fiveway.transport.v1.DistanceService/{method}", "echo-grpc", "echo-grpc") for method in (
+        "ListVectors", "StreamVectors")),
+    ("/seldon.protos.Seldon/Predict", "seldon-grpc", "seldon-grpc"),
     ("/grpc.health.v1.Health/Check", "typed-grpc", "typed-grpc"),
     ("/grpc.health.v1.Health/Watch", "typed-grpc", "typed-grpc"),
     ("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", "typed-grpc", "typed-grpc"),
@@ -422,7 +434,7 @@ def test_grpc_metadata_picks_the_route(edge: Edge) -> None:
         KSERVE + "SystemSharedMemoryRegister", KSERVE + "CudaSharedMemoryStatus", TORCHSERVE + "StreamPredictions",
         TORCHSERVE + "StreamPredictions2", "/org.pytorch.serve.grpc.management.ManagementAPIsService/ListModels",
         "/org.pytorch.serve.grpc.openinference.GRPCInferenceService/ModelInfer",
-        "/fiveway.vision.v1.VisionService/NoSuch", "/v2/repository/index",
+        "/fiveway.vision.v1.VisionService/NoSuch", "/v2/repository/index", "/seldon.protos.Seldon/SendFeedback",
     ],
 )  # fmt: skip
 def test_grpc_methods_that_do_not_pass(edge: Edge, path: str) -> None:
@@ -704,3 +716,17 @@ def test_a_server_that_is_gone(edge: Edge) -> None:
     answer = edge.call("/fiveway.vision.v1.VisionService/Predict")
     assert answer.startswith("UNAVAILABLE: ")
     assert "try again" in answer
+
+
+def test_servers_of_a_profile_that_is_off(tmp_path: Path) -> None:
+    """503 and UNAVAILABLE, with the command that starts them: no container has the host names of the config."""
+    said = "this route's server does not run: start it with docker compose --profile transport up"
+    echo, vectors = "/fiveway.transport.v1.BaseService/", "/fiveway.transport.v1.DistanceService/StreamVectors"
+    with envoy(tmp_path, {}) as (listener, statistics):
+        edge = Edge(listener, statistics, grpc.server(futures.ThreadPoolExecutor(1)))
+        for path in ("/transport/structured", "/transport/vectors/json?count=1", "/api/v1.0/predictions"):
+            status, _, body = edge.post(path, b"{}", *JSON)
+            assert (status, body["error"]["code"]) == (503, "UNAVAILABLE")
+            assert body["error"]["message"].startswith(said)
+        for path in (f"{echo}Structured", f"{echo}BinaryStream", vectors, "/seldon.protos.Seldon/Predict"):
+            assert edge.call(path).startswith(f"UNAVAILABLE: {said}")

@@ -1,0 +1,1 @@
+"""Seldon's v1 protocol without a model: what the REST and the gRPC gateway share."""

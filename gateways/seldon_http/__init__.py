@@ -1,0 +1,3 @@
+"""Seldon's v1 protocol over REST (route `seldon-http`)."""
+
+PORT = 8000
