@@ -44,8 +44,8 @@ class Route:
 
     name: str
     path: str
-    """The URL's path, where `{model}` stands for the served model's name and `{size}` for the size that is asked for, or
-    the full gRPC method."""
+    """The URL's path, where `{model}` stands for the served model's name and `{size}` for what is asked for, or the
+    full gRPC method."""
     direct: str | None
     """host:port of its server inside the network; None where Envoy itself is part of the server."""
     format: Format

@@ -4,11 +4,12 @@ import os
 import re
 from argparse import ArgumentParser
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlsplit
 
 from locustfiles import distance, serving
+from locustfiles.bench.measured import Cell
 from locustfiles.clients.policy import POLICIES, POOLED
 from locustfiles.payloads import ALL, photo_sizes
 from locustfiles.routes import MAX_BATCH, ROUTES, Route
@@ -32,9 +33,9 @@ class Settings:
     photo: str = photo_sizes()[0]
     target: str = EDGE
     policy: str = POOLED
+    serving: Serving = field(default_factory=serving.now)
     size: str = ""
     distance: str = ""
-    serving: Serving = field(default_factory=serving.now)
 
     def address(self, route: Route) -> str:
         """host:port that the clients of `route` connect to."""
@@ -133,13 +134,14 @@ def parse(values: Mapping[str, Any], routes: Iterable[str]) -> Settings:
         reasons = "; ".join(f"{name}: {why}" for name, why in senseless.items())
         raise BadSetting(f"{reasons}. Choose from {', '.join(fit(ROUTES, now))}")
     size, far = values.get("size") or "", values.get("distance") or ""
-    return Settings(host, batch, values["photo"], values["target"], values["policy"], size, far, now)
+    return Settings(host, batch, values["photo"], values["target"], values["policy"], now, size, far)
 
 
-def of(cell: "Cell", host: str) -> Settings:
+def of(cell: Cell, host: str) -> Settings:
     """The choices of a cell that has been checked; raises BadSetting."""
     address = edge_address(host)
-    return Settings(address, cell.batch, cell.photo, cell.target, cell.policy, cell.size, cell.distance)
+    chosen = Settings(address, cell.batch, cell.photo, cell.target, cell.policy)
+    return replace(chosen, size=cell.size, distance=cell.distance)
 
 
 def direct_address(name: str) -> str:

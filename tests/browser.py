@@ -60,7 +60,7 @@ class Page:
         return value
 
     async def reload(self) -> None:
-        """Open the page again. What is read next is the new page's: the old one is marked, and may linger a while."""
+        """Open the page again: what is read next is the new page's. (The old one may linger for a while.)"""
         await self.evaluate("window.old = true; location.reload()")
         await self.wait_for("!window.old")
 

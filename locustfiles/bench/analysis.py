@@ -245,9 +245,7 @@ def _per_image(counted: Iterable[int], images: int) -> float | None:
     return sum(counted) / images or None if images else None
 
 
-def _pairs(
-    cells: Sequence[Measured], pairs: Mapping[tuple[str, str], str]
-) -> list[tuple[str, Measured, Measured]]:
+def _pairs(cells: Sequence[Measured], pairs: Mapping[tuple[str, str], str]) -> list[tuple[str, Measured, Measured]]:
     """(kind, a, b) of cells that share every factor but the row's own."""
     groups: dict[Cell, dict[str, Measured]] = {}
     for one in cells:

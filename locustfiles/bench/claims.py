@@ -1,8 +1,8 @@
 """The claims of a published study, judged on our ratios: a verdict is on the published finding.
 
-A finding is *reproduced* when every ratio that was measured shows it, *not reproduced* when every one contradicts it, and
-else we *cannot tell*. "No difference shown" contradicts nothing by itself: it does where the whole interval lies within
-hypotheses.SAME, because that shows that the two are the same.
+A finding is *reproduced* when every ratio that was measured shows it, *not reproduced* when every one contradicts it,
+and else we *cannot tell*. "No difference shown" contradicts nothing by itself: it does where the whole interval lies
+within hypotheses.SAME, because that shows that the two are the same.
 """
 
 from collections.abc import Mapping, Sequence

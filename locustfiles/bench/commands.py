@@ -55,7 +55,9 @@ def parser() -> argparse.ArgumentParser:
         command.add_argument(
             "--routes", type=_names, metavar="A,B", help=f"which rows; default: all of {', '.join(study.routes)}"
         )
-        command.add_argument("--policy", type=_names, metavar="P,P", help=f"instead of the study's: {', '.join(POLICIES)}")
+        command.add_argument(
+            "--policy", type=_names, metavar="P,P", help=f"instead of the study's: {', '.join(POLICIES)}"
+        )
         _distances(command, "instead of the study's")
         _common(command)
         command.set_defaults(run=of_study, study=study.name)
@@ -164,7 +166,9 @@ def of_study(options: argparse.Namespace) -> int:
         if values and values != [getattr(cells[0], name)]:
             cells = list(dict.fromkeys(replace(cell, **{name: value}) for cell in cells for value in values))
     check(cells, options)
-    window = Window(options.seconds or study.seconds / (3 if options.quick else 1), warm_s=0.5 if options.quick else 1.0)
+    window = Window(
+        options.seconds or study.seconds / (3 if options.quick else 1), warm_s=0.5 if options.quick else 1.0
+    )
     blocks = options.blocks or (plan.QUICK_BLOCKS if options.quick else study.blocks)
     return measure(Plan(study.name, tuple(cells), blocks, lambda _: window, options.seed), options)
 

@@ -173,7 +173,11 @@ def _servers(cell: Cell, served: str, reasons: list[str]) -> tuple[Edge | None, 
             failed: list[str] = []
             edge = triton = None
             if cell.target == EDGE:
-                edge = _try(lambda: _edge(edge_page, WAYS[cell.route].cluster), f"the edge's counters ({EDGE_STATISTICS})", failed)
+                edge = _try(
+                    lambda: _edge(edge_page, WAYS[cell.route].cluster),
+                    f"the edge's counters ({EDGE_STATISTICS})",
+                    failed,
+                )
             if _runs_on_triton(cell):
                 triton = _try(lambda: _triton(triton_page, served), f"Triton's statistics ({TRITON})", failed)
             if failed or (last is not None and _at_rest(last, (edge, triton))):

@@ -76,7 +76,7 @@ class Visit:
     encode_ms: float = 0.0
     """Client encode: making one request's bytes of its images, before the clock starts: not part of any latency."""
     decode_ms: float | None = None
-    """Client decode: making what a program can use of one answer's bytes, after the clock; None where nobody says how."""
+    """Client decode: making what a program can use of one answer, after the clock; None where nobody says how."""
     stages_ms: dict[str, float] = field(default_factory=dict)
     """Means per successful call of the counted window, from edge and server: see split.py for the names."""
     connections: int | None = None

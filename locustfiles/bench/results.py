@@ -117,8 +117,7 @@ def rows(result: Mapping[str, Any]) -> list[Row]:
     """One row per cell, in the order of the result: its factors, its analysis, and the problems of its visits."""
     analysed = {cell["id"]: cell for cell in result["analysis"]["cells"]}
     return [
-        ABSENT
-        | {name: cell[name] for name in FACTORS if name in cell}
+        {**ABSENT, **{name: cell[name] for name in FACTORS if name in cell}}
         | analysed[cell["id"]]
         | {"problems": [visit["problem"] for visit in cell["visits"] if visit["problem"]]}
         for cell in result["cells"]

@@ -1,11 +1,13 @@
-"""The studies: each is data in a file of its own. WAYS has every way to ask: the stack's routes and the studies' rows."""
+"""The studies: each is data in a file of its own. WAYS has every way to ask: the stack's routes, the studies' rows."""
 
 from collections.abc import Mapping
 
 from locustfiles.routes import ROUTES, Route
 from locustfiles.studies.study import Study
 
-STUDIES: Mapping[str, Study] = {study.name: study for study in ()}
+_ALL: tuple[Study, ...] = ()
+
+STUDIES: Mapping[str, Study] = {study.name: study for study in _ALL}
 
 WAYS: Mapping[str, Route] = dict(ROUTES) | {
     name: route for study in STUDIES.values() for name, route in study.routes.items()

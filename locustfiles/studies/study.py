@@ -86,7 +86,7 @@ class Study:
     cells: Callable[[bool], Sequence[Cell]]
     """The cells of the whole study, or (True) of its quick form."""
     pairs: Mapping[tuple[str, str], str]
-    """(a, b) -> what differs between the two rows: `protocol` (then unequal connections forbid a verdict), or others."""
+    """(a, b) -> what differs between the two rows: `protocol` (unequal connections forbid a verdict), or another."""
     measures: Sequence[Measure]
     """What the tables show; the first is the one that was published."""
     columns: Sequence[str] = ("photo",)

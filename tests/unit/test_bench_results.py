@@ -410,8 +410,10 @@ HOST: dict[str, Any] = {
     "commit": "abc", "dirty": True, "cpu": "AMD EPYC", "cores": 8, "memory_gib": 32, "kernel": "6.1", "docker": "26",
     "accelerator": "gpu", "envoy_config_sha256": "dd",
     "services": [
-        {"service": "triton", "image": "sha256:1", "nano_cpus": 1_500_000_000, "cpuset": "0", "memory_bytes": 0,
-         "pids": 512},
+        {
+            "service": "triton", "image": "sha256:1", "nano_cpus": 1_500_000_000, "cpuset": "0", "memory_bytes": 0,
+            "pids": 512,
+        },
         {"service": "locust-worker", "image": "sha256:2", "nano_cpus": 0, "memory_bytes": 1 << 30, "pids": 0},
         {"service": "locust-worker", "image": "sha256:2", "nano_cpus": 0, "memory_bytes": 1 << 30, "pids": 0},
     ],
