@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 
 from locustfiles.routes import ROUTES, Route
+from locustfiles.studies.lists import DISTANCE
 from locustfiles.studies.study import Study
 
-_ALL: tuple[Study, ...] = ()
+_ALL: tuple[Study, ...] = (DISTANCE,)
 
 STUDIES: Mapping[str, Study] = {study.name: study for study in _ALL}
 
