@@ -105,13 +105,13 @@ def kserve_http(images: Images) -> Payload:
 
     Only the embedding is asked for, so that the answer says what the JPEG server's says.
     """
-    batch = _tensor(images)
+    batch = tensor(images)
     return _kserve_http("image", "FP32", batch.shape, batch.tobytes())
 
 
 def kserve_grpc(images: Images) -> Payload:
     """KServe v2 over gRPC: the same tensor in `raw_input_contents`, the same output asked for."""
-    batch = _tensor(images)
+    batch = tensor(images)
     return _kserve_grpc(images.served, "image", "FP32", batch.shape, batch.tobytes())
 
 
@@ -148,7 +148,7 @@ def _jpegs(images: Images) -> Sequence[bytes]:
     return [_jpeg(name) for name in images.names]
 
 
-def _tensor(images: Images) -> NDArray[np.float32]:
+def tensor(images: Images) -> NDArray[np.float32]:
     """[N,3,224,224], the photos as the server's own preprocessing makes them."""
     return np.stack([_prepared(images.tensors / f"{name}.npy") for name in images.names])
 

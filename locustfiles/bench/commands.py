@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from locustfiles import serving, settings
-from locustfiles.bench import aa, plan, results, summary, truth
+from locustfiles.bench import aa, plan, results, study_page, summary, truth
 from locustfiles.bench.analysis import analyse
 from locustfiles.bench.environment import collect
 from locustfiles.bench.launcher import Window, launcher
@@ -86,6 +86,11 @@ def parser() -> argparse.ArgumentParser:
     table = studies.add_parser("readme", help="the README from stdin, with its table made from a result, to stdout")
     table.add_argument("result", type=Path)
     table.set_defaults(run=readme)
+
+    for name, what, run in (("page", "docs/studies/<study>.md", page), ("plot", "docs/studies/<study>.svg", plot)):
+        made = studies.add_parser(name, help=f"{what}, made from a result, to stdout")
+        made.add_argument("result", type=Path)
+        made.set_defaults(run=run)
 
     where = studies.add_parser(
         "devices", help="docs/gpu.md from stdin, with its table made from every result, to stdout"
@@ -285,6 +290,17 @@ def report(options: argparse.Namespace) -> int:
 def readme(options: argparse.Namespace) -> int:
     result = results.load(options.result)
     print(results.update_readme(sys.stdin.read(), result, str(options.result)), end="")
+    return 0
+
+
+def page(options: argparse.Namespace) -> int:
+    folder = options.result if options.result.is_dir() else options.result.parent
+    print(study_page.page(results.load(options.result), str(folder)), end="")
+    return 0
+
+
+def plot(options: argparse.Namespace) -> int:
+    print(study_page.plot(results.load(options.result)), end="")
     return 0
 
 

@@ -13,6 +13,7 @@ from locustfiles import settings
 from locustfiles.bench import split
 from locustfiles.bench.arrivals import arrivals
 from locustfiles.bench.measured import Cell, timed_ms
+from locustfiles.bench.parity import DECODERS
 from locustfiles.clients import Answer
 from locustfiles.recorder import Histogram
 from locustfiles.studies import WAYS
@@ -174,6 +175,9 @@ class Meter:
 
     def _decode_ms(self) -> float | None:
         """Median time to read the window's last answer."""
-        read = WAYS[self._cell.route].format.read
-        answer = self._answer
-        return timed_ms(partial(read, answer)) if read and answer else None
+        form = WAYS[self._cell.route].format
+        read, answer = form.read or DECODERS.get(form.encode), self._answer
+        try:
+            return timed_ms(partial(read, answer)) if read and answer else None
+        except (ValueError, LookupError, TypeError):  # no embeddings: a model that takes tensors
+            return None

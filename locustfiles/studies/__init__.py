@@ -3,10 +3,12 @@
 from collections.abc import Mapping
 
 from locustfiles.routes import ROUTES, Route
+from locustfiles.studies.encodings import ENCODINGS
+from locustfiles.studies.format import FORMAT
 from locustfiles.studies.lists import DISTANCE
 from locustfiles.studies.study import Study
 
-_ALL: tuple[Study, ...] = (DISTANCE,)
+_ALL: tuple[Study, ...] = (ENCODINGS, FORMAT, DISTANCE)
 
 STUDIES: Mapping[str, Study] = {study.name: study for study in _ALL}
 

@@ -99,6 +99,8 @@ class Study:
     """(what was wrong with the original, which factor of ours shows it)."""
     advice: Sequence[str] = field(default_factory=tuple)
     """What a practitioner should do."""
+    answer: Callable[[Mapping[str, Any]], str] = lambda result: ""
+    """The study's question, answered in one sentence from the numbers of a result (result.json); empty: no answer."""
     seconds: float = 4.0
     """Of a visit; the quick form takes a third of it."""
     longer: Callable[[Cell], float] = lambda cell: 1.0

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -18,12 +19,18 @@ from gateways.seldon_grpc import health as grpc_health
 from gateways.seldon_grpc.server import SERVICE, running
 from gateways.seldon_http.app import PATH, create_app
 from gateways.web import admission
-from locustfiles.encodings import SELDON, values
+from locustfiles.payloads import Images
+from locustfiles.studies.encodings import ENCODERS
 
 MIB = 1024 * 1024
 FORMS = pytest.mark.parametrize("form", ["ndarray", "tensor", "tftensor"])
 COUNTS = pytest.mark.parametrize("count", [1, 100_000])
 ROUTES = pytest.mark.parametrize("route", ["seldon-http", "seldon-grpc"])
+
+
+def asking(count: int) -> Images:
+    """What a request with so many values is about."""
+    return Images((), Path(), "", str(count))
 
 
 @dataclass
@@ -100,7 +107,7 @@ def number(answer: dict[str, Any]) -> tuple[str, float]:
 @ROUTES
 async def test_decoded_is_answered_in_its_own_form(both: Both, route: str, form: str, count: int) -> None:
     """One number, the sum of all values, equal over REST and gRPC and in each form."""
-    body = SELDON[route, form](values(count)).body
+    body = ENCODERS[route, form](asking(count)).body
     assert number(await both.send(route, body)) == (form, count * (count - 1) / 2)
     assert number(await both.send(route, body, x_mode="decoded")) == (form, count * (count - 1) / 2)
 
@@ -110,7 +117,7 @@ async def test_decoded_is_answered_in_its_own_form(both: Both, route: str, form:
 @ROUTES
 async def test_raw_is_not_decoded(both: Both, route: str, form: str, count: int) -> None:
     """The answer is the constant 1 as a tftensor, whatever the form."""
-    body = SELDON[route, form](values(count)).body
+    body = ENCODERS[route, form](asking(count)).body
     assert number(await both.send(route, body, x_mode="raw")) == ("tftensor", 1)
 
 
@@ -141,9 +148,9 @@ async def test_messages_as_seldon_publishes_them(both: Both, text: str, expected
 
 async def test_json_answers_are_seldon_messages(both: Both) -> None:
     """Seldon's own JSON parser, protobuf's, reads each of them."""
-    for (route, _), encode in SELDON.items():
+    for (route, _), encode in ENCODERS.items():
         if route == "seldon-http":
-            json_format.ParseDict(await both.post(encode(values(3)).body), pb.SeldonMessage())
+            json_format.ParseDict(await both.post(encode(asking(3)).body), pb.SeldonMessage())
 
 
 @pytest.mark.parametrize(
@@ -251,7 +258,7 @@ async def test_bytes_that_are_no_message(both: Both) -> None:
 @ROUTES
 async def test_an_unknown_mode(both: Both, route: str) -> None:
     """The two modes are named."""
-    status, message = await both.send(route, SELDON[route, "ndarray"](values(1)).body, x_mode="fast")
+    status, message = await both.send(route, ENCODERS[route, "ndarray"](asking(1)).body, x_mode="fast")
     assert status in (400, "INVALID_ARGUMENT")
     assert "send decoded or raw" in message
 
@@ -274,7 +281,7 @@ async def test_too_large(both: Both, route: str) -> None:
     status, message = await both.send(route, bytes(9 * MIB))
     assert status in (413, "RESOURCE_EXHAUSTED")
     assert "larger than" in message
-    assert number(await both.send(route, SELDON[route, "tensor"](values(2)).body)) == ("tensor", 1)
+    assert number(await both.send(route, ENCODERS[route, "tensor"](asking(2)).body)) == ("tensor", 1)
 
 
 async def test_other_content_types_paths_and_methods(both: Both, monkeypatch: pytest.MonkeyPatch) -> None:

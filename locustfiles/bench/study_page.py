@@ -1,0 +1,218 @@
+"""The page of a study, docs/studies/<study>.md, and its plot: made of a result alone, so that they cannot drift.
+
+scripts/bench page RESULT > docs/studies/<study>.md
+scripts/bench plot RESULT > docs/studies/<study>.svg
+"""
+
+import io
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+
+from locustfiles.bench import results
+from locustfiles.bench.hypotheses import CANNOT_TELL, NOT_REPRODUCED, REPRODUCED
+from locustfiles.bench.report import CONNECTIONS
+from locustfiles.bench.results import Row, bracketed, digits, escaped
+from locustfiles.studies import STUDIES
+from locustfiles.studies.study import Study
+
+WORDS = {REPRODUCED: "are reproduced", NOT_REPRODUCED: "are not", CANNOT_TELL: "cannot be told from our data"}
+# Okabe and Ito's blue and orange (Color Universal Design, 2008).
+OURS, THEIRS = "#0072b2", "#d55e00"
+
+Key = tuple[Any, ...]
+
+
+def page(result: Mapping[str, Any], folder: str) -> str:
+    """The page in Markdown; `folder` is where the result lies, results/<date>/<machine>/<run>. Raises ResultError."""
+    results.check(result)
+    study = _study(result)
+    rows = results.rows(result)
+    lines = [
+        f"# {study.question}",
+        f"<!-- Made by ./scripts/bench page {folder}: change the result or the study, not this page. -->",
+        " ".join(_answer(study, result, rows)),
+        f"{escaped(results.label(result))} All of it: [{folder}](../../{folder}/report.md).",
+        f"![{escaped(study.question)}]({study.name}.svg)",
+    ]
+    for measure in study.measures:
+        lines.append(f"## {measure.name[0].upper()}{measure.name[1:]}")
+        for title, found in _tables(study, rows).items():
+            head = [title] if title else []
+            lines += [*head, _table(study, measure, found, beside=measure is study.measures[0])]
+    if study.source and any(study.published(row) for row in rows):
+        lines.append(f"In italics what was published: {study.source}.")
+    lines += ["## What a call carries and costs", _costs(study, rows)]
+    if any(row["marks"] for row in rows):
+        marks = dict.fromkeys(
+            f"- {row['name']}, {_where(study, row)}: {escaped(m)}" for row in rows for m in row["marks"]
+        )
+        lines += ["† no verdict may rest on this cell:", "\n".join(marks)]
+    if claims := result["analysis"]["hypotheses"]:
+        lines += ["## What was claimed", "\n\n".join(_claim(one) for one in claims)]
+    if study.flaws:
+        lines += ["## What was wrong with the original, and what shows it"]
+        lines += ["\n".join(f"- {flaw}. Shown by: {factor}." for flaw, factor in study.flaws)]
+    if study.advice:
+        lines += ["## What to do", "\n".join(f"- {sentence}" for sentence in study.advice)]
+    lines += ["## Run it", f"```console\n$ ./scripts/bench {study.name}\n```"]
+    return "\n\n".join(lines) + "\n"
+
+
+def plot(result: Mapping[str, Any]) -> str:
+    """The first measure of every row as SVG: ours with its interval, and what was published. Raises ResultError."""
+    results.check(result)
+    study = _study(result)
+    measure = study.measures[0]
+    groups = {
+        (title, heading): [row for row in found if _heading(study, row) == heading]
+        for title, found in _tables(study, results.rows(result)).items()
+        for heading in _headings(study, found)
+    }
+    names = {key: [row["name"] for row in found] for key, found in groups.items()}
+    heights = [0.9 + 0.27 * len(found) for found in names.values()]
+    with mpl.rc_context({"svg.hashsalt": study.name, "svg.fonttype": "none", "font.size": 9}):
+        figure = Figure(figsize=(8.5, sum(heights)), layout="constrained", facecolor="white")
+        all_axes = figure.subplots(len(groups), 1, squeeze=False, height_ratios=heights)[:, 0]
+        for axes, ((title, heading), found) in zip(all_axes, groups.items(), strict=True):
+            for place, row in enumerate(reversed(found)):
+                if ours := measure(row):
+                    low, high = ours["low"] or ours["value"], ours["high"] or ours["value"]
+                    axes.plot([low, high], [place, place], color=OURS, linewidth=3, alpha=0.5)
+                    axes.plot(ours["value"], place, "o", color=OURS, markersize=5)
+                for value in study.published(row).values():
+                    axes.plot(value, place, "D", color=THEIRS, markersize=4, fillstyle="none")
+            axes.set_yticks(range(len(found)), [row["name"] for row in reversed(found)])
+            axes.set_title(", ".join(filter(None, (heading, title))), loc="left", fontsize=9)
+            axes.set_xscale("log")
+            axes.grid(axis="x", which="both", alpha=0.2)
+            axes.spines[["top", "right"]].set_visible(False)
+            axes.set_ylim(-0.6, len(found) - 0.4)
+        words = ", log scale. Dot and bar: ours with its 95 % interval."
+        published = " Diamond: published." if any(study.published(row) for row in results.rows(result)) else ""
+        all_axes[-1].set_xlabel(measure.name + words + published)
+        text = io.StringIO()
+        figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
+    return text.getvalue()
+
+
+def _study(result: Mapping[str, Any]) -> Study:
+    try:
+        return STUDIES[result["study"]]
+    except KeyError:
+        raise results.ResultError(f"{result['study']} has no page: give a result of {', '.join(STUDIES)}") from None
+
+
+def _answer(study: Study, result: Mapping[str, Any], rows: Sequence[Row]) -> list[str]:
+    """Three sentences: what the study says itself, and else how its claims came out and which row is in front."""
+    if said := study.answer(result):
+        return [f"**{said}**", *_verdicts(result)]
+    return [f"**{' '.join(_verdicts(result))}**", *_front(study, rows)]
+
+
+def _verdicts(result: Mapping[str, Any]) -> list[str]:
+    claims = result["analysis"]["hypotheses"]
+    if not claims:
+        return []
+    counted = Counter(one["verdict"] for one in claims)
+    words = [f"{counted[verdict]} {WORDS[verdict]}" for verdict in WORDS if counted[verdict]]
+    return [f"Of {len(claims)} published findings {', '.join(words)}."]
+
+
+def _front(study: Study, rows: Sequence[Row]) -> list[str]:
+    """Which row is fastest where, by the estimates."""
+    measure = study.measures[0]
+    first: dict[str, list[str]] = {}
+    for title, found in _tables(study, rows).items():
+        for heading in _headings(study, found):
+            known = [(value, row) for row in found if _heading(study, row) == heading if (value := measure(row))]
+            if len(known) > 1:
+                less = measure.inverse or measure.of != "images_per_s"
+                best = (min if less else max)(known, key=lambda pair: pair[0]["value"] or 0.0)[1]
+                first.setdefault(best["name"], []).append(", ".join(filter(None, (heading, title))))
+    total = sum(map(len, first.values()))
+    if not total:
+        return []
+    parts = [f"{name} in {len(where)}" for name, where in sorted(first.items(), key=lambda item: -len(item[1]))]
+    return [f"By the estimates in front, of {total} comparisons: {', '.join(parts)}."]
+
+
+def _tables(study: Study, rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """Title -> the rows of one table: what they share besides the columns' factors."""
+    tables: dict[str, list[Row]] = {}
+    for row in rows:
+        tables.setdefault(_shared(study, row, rows), []).append(row)
+    return tables
+
+
+def _shared(study: Study, row: Row, rows: Sequence[Row]) -> str:
+    """In words, the factors that vary in this study and are no column of its tables."""
+    names = ("gather", "users", "batch", "policy", "target", "photo", "size", "distance")
+    varying = [name for name in names if name not in study.columns and len({other[name] for other in rows}) > 1]
+    return ", ".join(filter(None, (_word(name, row) for name in varying)))
+
+
+def _word(name: str, row: Row) -> str:
+    """A factor as a reader says it."""
+    value = str(row[name])
+    words = {
+        "users": results.callers(row["users"]),
+        "gather": "all at once" if row["gather"] else "each at its own pace",
+        "batch": f"batch {value}",
+        "policy": CONNECTIONS.get(value, value),
+    }
+    return words.get(name, value)
+
+
+def _heading(study: Study, row: Row) -> str:
+    return ", ".join(filter(None, (_word(name, row) for name in study.columns)))
+
+
+def _headings(study: Study, rows: Sequence[Row]) -> list[str]:
+    return list(dict.fromkeys(_heading(study, row) for row in rows))
+
+
+def _where(study: Study, row: Row) -> str:
+    return ", ".join(filter(None, (_heading(study, row), _shared(study, row, [row]))))
+
+
+def _table(study: Study, measure: Any, rows: Sequence[Row], *, beside: bool) -> str:
+    """A line per row, a column per heading: `8.40 (8.21–8.57) *9.1*`, the published number in italics."""
+    headings = _headings(study, rows)
+    lines = [["", *headings], ["---"] + ["---:"] * len(headings)]
+    for name in dict.fromkeys(row["name"] for row in rows):
+        mine = {_heading(study, row): row for row in rows if row["name"] == name}
+        line = [name]
+        for heading in headings:
+            row = mine.get(heading)
+            text = bracketed(measure(row)) + (" †" if row["marks"] else "") if row else "–"
+            if row and beside:
+                text += "".join(f" *{digits(value)}*" for value in study.published(row).values())
+            line.append(text)
+        lines.append(line)
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _costs(study: Study, rows: Sequence[Row]) -> str:
+    """Bytes, client encode and decode, connections and CPU of every cell."""
+    head = ["row", "cell", "bytes sent", "bytes received", "encode, ms", "decode, ms", "connections", "client CPU"]
+    lines = [head, ["---", "---"] + ["---:"] * (len(head) - 2)]
+    for row in rows:
+        sent, received = (row[f"{way}_bytes_per_image"] for way in ("sent", "received"))
+        times = [digits(row[name]) for name in ("encode_ms", "decode_ms")]
+        cpu = "–" if row["client_cpu"] is None else f"{100 * row['client_cpu']:.0f} %"
+        where = ", ".join(filter(None, (_heading(study, row), _shared(study, row, rows))))
+        batch = row["batch"]
+        bytes_ = [digits(None if count is None else count * batch) for count in (sent, received)]
+        lines.append([row["name"], where, *bytes_, *times, digits(row["connections"]), cpu])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _claim(one: Mapping[str, str]) -> str:
+    text = f"**{one['id']}: {escaped(one['claim'])}** Published: {escaped(one['published_verdict'])}."
+    return f"{text} Here: **{one['verdict']}**. {escaped(one['text'])}" + (
+        f" Cause: {escaped(one['cause'])}" if one["cause"] else ""
+    )
