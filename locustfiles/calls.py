@@ -14,7 +14,8 @@ def requests_of(route: Route, chosen: Settings) -> tuple[Payload, ...]:
     """Every request that a user of this route sends in turn. Raises OSError, CallError and BadSetting."""
     folder = serving.artifacts() / chosen.serving.model / "tensors"
     if chosen.size:
-        return (route.format.encode(Images((), folder, chosen.served(route), chosen.size)),)
+        served, encode = chosen.served(route), route.format.encode
+        return tuple(encode(Images((), folder, served, chosen.size, turn)) for turn in range(route.format.turns))
     if chosen.serving.images or route.modelless:
         return payloads(route.format.encode, chosen.served(route), folder, chosen.photo, chosen.batch)
     return tensors.payloads(route.format.protocol, model_of(route, chosen), chosen.batch, chosen.serving)

@@ -33,6 +33,8 @@ class Images:
     served: str
     size: str = ""
     """What is asked for where a photo is not the question, in the words of its study: `10000` vectors."""
+    turn: int = 0
+    """Which of the requests of that size, from 0: as many as Format.turns says."""
 
 
 Encoder = Callable[[Images], Payload]

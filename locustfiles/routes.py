@@ -36,6 +36,11 @@ class Format:
     """gRPC: how many messages a call has, one of UNARY, ANSWERS and BOTH."""
     client: Callable[["Route", str, str, Callable[[], None]], Client] | None = None
     """What makes the client of another protocol than HTTP/1.1 and gRPC: of (route, address, path, on_connect)."""
+    turns: int = 1
+    """How many different requests of one size are sent in turn: see Images.turn."""
+    tolerance: float = 0.0
+    """A lossy format: how far its answers may be from other rows' to the same question, in the mean of the absolute
+    differences."""
 
 
 @dataclass(frozen=True, slots=True)

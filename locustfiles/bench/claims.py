@@ -2,7 +2,8 @@
 
 A finding is *reproduced* when every ratio that was measured shows it, *not reproduced* when every one contradicts it,
 and else we *cannot tell*. "No difference shown" contradicts nothing by itself: it does where the whole interval lies
-within hypotheses.SAME, because that shows that the two are the same.
+within hypotheses.SAME, because that shows that the two are the same. That is what shows a finding that they are EQUAL,
+which is contradicted where the whole interval lies outside.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -53,12 +54,12 @@ def side(claim: Claim, ratio: Ratio) -> str:
     """What one ratio says of a claim."""
     if ratio["verdict"] == "no verdict" or ratio["low"] is None:
         return UNCLEAR
+    same, differs = SAME[0] <= ratio["low"] and ratio["high"] <= SAME[1], ratio["verdict"] in (LOWER, HIGHER)
     if claim.expected == EQUAL:
-        if SAME[0] <= ratio["low"] and ratio["high"] <= SAME[1]:
-            return SHOWS
-        return CONTRADICTS if ratio["high"] < SAME[0] or SAME[1] < ratio["low"] else UNCLEAR
-    if ratio["verdict"] not in ("lower", "higher"):
-        return CONTRADICTS if SAME[0] <= ratio["low"] and ratio["high"] <= SAME[1] else UNCLEAR
+        beyond = ratio["high"] < SAME[0] or ratio["low"] > SAME[1]
+        return SHOWS if same else CONTRADICTS if differs and beyond else UNCLEAR
+    if not differs:
+        return CONTRADICTS if same else UNCLEAR
     if ratio["verdict"] != claim.expected:
         return CONTRADICTS
     most = 1 / ratio["low"] if claim.expected == LOWER else ratio["high"]

@@ -60,7 +60,7 @@ def parser() -> argparse.ArgumentParser:
         )
         _distances(command, "instead of the study's")
         _common(command)
-        command.set_defaults(run=of_study, study=study.name)
+        command.set_defaults(run=of_study, study=study.name, target=None)
 
     two = studies.add_parser("aa", help="one route against itself under two names", formatter_class=_Defaults)
     two.add_argument("--route", default="onnx-http", help="which route")
@@ -109,7 +109,7 @@ def _common(command: argparse.ArgumentParser) -> None:
         type=_names,
         default=[settings.EDGE],
         metavar="T,T",
-        help="edge, direct, or http://host:port of an edge elsewhere",
+        help="edge, direct, or http://host:port of an edge elsewhere; a study has its own",
     )
     command.add_argument("--host", default="http://edge:8080", help="the edge of this stack")
     command.add_argument("--blocks", type=int, help="how often each cell is visited (at least 3 for a verdict)")
@@ -170,13 +170,14 @@ def of_study(options: argparse.Namespace) -> int:
     for name, values in (("policy", options.policy), ("distance", options.distance), ("target", options.target)):
         if values:
             cells = list(dict.fromkeys(replace(cell, **{name: value}) for cell in cells for value in values))
+    options.target = list(dict.fromkeys(cell.target for cell in cells))
     check(cells, options)
-    seconds = options.seconds or study.seconds / (3 if options.quick else 1)
+    seconds = study.seconds / (3 if options.quick else 1)
     warm_s = study.warm_s / (2 if options.quick else 1)
     blocks = options.blocks or (plan.QUICK_BLOCKS if options.quick else study.blocks)
 
     def window(cell: Cell) -> Window:
-        return Window(seconds * study.longer(cell), warm_s)
+        return Window(options.seconds or max(seconds, study.least(cell)), warm_s)
 
     return measure(Plan(study.name, tuple(cells), blocks, window, options.seed), options)
 

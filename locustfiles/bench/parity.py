@@ -24,6 +24,7 @@ from locustfiles.answers import WrongAnswer
 from locustfiles.bench.measured import Cell
 from locustfiles.calls import check_of, requests_of
 from locustfiles.clients import Answer, CallError
+from locustfiles.routes import Route
 from locustfiles.settings import BadSetting, Settings, edge_address
 from locustfiles.studies import WAYS
 from locustfiles.user import connect
@@ -73,7 +74,7 @@ def check(cells: Iterable[Cell], host: str) -> dict[str, dict[str, Any]]:
 
 def _equal(cells: Sequence[Cell], host: str) -> dict[str, _Verdict]:
     """As check, for rows whose answers must be equal: each is asked the first thing that each of its cells asks."""
-    wanted: dict[tuple[str, str, str], tuple[str, Any]] = {}
+    wanted: dict[tuple[str, str, str], tuple[Route, Any]] = {}
     verdicts: dict[str, _Verdict] = {}
     for cell in dict.fromkeys(replace(cell, distance="", batch=1, users=1, gather=False) for cell in cells):
         route = WAYS[cell.route]
@@ -92,15 +93,20 @@ def _equal(cells: Sequence[Cell], host: str) -> dict[str, _Verdict]:
             verdicts[cell.route] = _Verdict(agrees=False, cosine=None, why=" ".join(f"{error}".split()))
             continue
         asked = (route.asks, cell.photo, cell.size)
-        first, expected = wanted.setdefault(asked, (cell.route, found))
-        if not _same(found, expected):
-            why = f"its answer is not {first}'s ({' '.join(filter(None, asked))})"
+        first, expected = wanted.setdefault(asked, (route, found))
+        near = max(route.format.tolerance, first.format.tolerance)
+        if not _same(found, expected, near):
+            why = f"its answer is not {first.name}'s ({' '.join(filter(None, asked))})"
             verdicts[cell.route] = _Verdict(agrees=False, cosine=0.0, why=why)
-        verdicts.setdefault(cell.route, _Verdict(agrees=True, cosine=1.0, why=f"equal to {first}'s"))
+        how = f"on average within {near:g} of" if near else "equal to"
+        verdicts.setdefault(cell.route, _Verdict(agrees=True, cosine=1.0, why=f"{how} {first.name}'s"))
     return verdicts
 
 
-def _same(a: Any, b: Any) -> bool:
+def _same(a: Any, b: Any, near: float = 0.0) -> bool:
+    """`near`: how far arrays may be from each other, in the mean of the absolute differences."""
+    if near:
+        return a.shape == b.shape and float(np.abs(a.astype(np.float32) - b).mean()) <= near
     if isinstance(a, np.ndarray):
         return a.shape == b.shape and np.allclose(a, b, rtol=1e-5, atol=1e-6)
     return bool(a == b)

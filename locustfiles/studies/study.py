@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from locustfiles.bench.measured import Cell
+from locustfiles.bench.measured import GATE, Cell
 from locustfiles.routes import Route
 
 PUBLISHED = Path(__file__).parents[1] / "bench" / "published"
@@ -101,10 +101,14 @@ class Study:
     """What a practitioner should do."""
     answer: Callable[[Mapping[str, Any]], str] = lambda result: ""
     """The study's question, answered in one sentence from the numbers of a result (result.json); empty: no answer."""
+    declared: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """What is known of the rows without measuring: head of a column -> row -> number."""
+    gate: float = GATE
+    """The most that a load process may use of one core; math.inf where the client's work is what is measured, too."""
     seconds: float = 4.0
     """Of a visit; the quick form takes a third of it."""
-    longer: Callable[[Cell], float] = lambda cell: 1.0
-    """By how much the visits to a cell are longer, for long calls: a p50 needs 10 of them in all blocks together."""
+    least: Callable[[Cell], float] = lambda cell: 0.0
+    """Seconds that a visit takes at least, for long calls: a p50 needs 10 of them in all blocks together."""
     warm_s: float = 1.0
     """Before a visit, at least, and two calls; the quick form takes half of it."""
     blocks: int = 5
