@@ -20,13 +20,12 @@ import gevent
 import locust  # noqa: F401  patches the standard library: before what uses it
 from gevent.monkey import get_original
 
-from locustfiles import distance, overlap
+from locustfiles import overlap
 from locustfiles.bench import parity
 from locustfiles.bench.group import LIMIT_S, GroupError, visit
 from locustfiles.bench.measured import Cell, Visit
-from locustfiles.clients import CallError
 
-PARITY_S, DISTANCE_S = 300.0, 60.0
+PARITY_S = 300.0
 
 # gevent's own would start its loop in this process, which only forks.
 fork, waitpid, sleep = get_original("os", "fork"), get_original("os", "waitpid"), get_original("time", "sleep")
@@ -38,11 +37,6 @@ def answer(job: Mapping[str, Any]) -> dict[str, Any]:
         cells = [Cell(**cell) for cell in job["cells"]]
         return isolated(lambda: parity.check(cells, job["host"]), PARITY_S)
     about = Visit(job["block"], job["position"], datetime.now(UTC).isoformat(timespec="seconds"))
-
-    cell = Cell(**job["cell"])
-    # In a process of its own: looking up a name starts threads, and a process with threads cannot be forked safely.
-    if cell.distance and "problem" in (put := isolated(lambda: put_away(cell.distance), DISTANCE_S)):
-        return asdict(about) | put
 
     def measure() -> dict[str, Any]:
         try:
@@ -100,15 +94,6 @@ def _what_is_in(pipe: int) -> bytes:
     except BlockingIOError:
         pass
     return text
-
-
-def put_away(far: str) -> dict[str, Any]:
-    """That the edge is this far away now."""
-    try:
-        distance.apply(far)
-    except CallError as error:
-        return {"problem": str(error)}
-    return {"distance": far}
 
 
 def prove_overlap() -> dict[str, Any]:

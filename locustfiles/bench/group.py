@@ -17,7 +17,7 @@ from gevent.monkey import get_original
 from locust.env import Environment
 from locust.runners import STATE_RUNNING
 
-from locustfiles import serving, settings, tensors
+from locustfiles import distance, serving, settings, tensors
 from locustfiles.bench import counters
 from locustfiles.bench.measured import Cell, Visit, timed_ms
 from locustfiles.bench.meter import CellUser, Meter
@@ -58,6 +58,11 @@ def visit(job: Mapping[str, Any], result: Visit) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     children = [_fork_worker(port, cell, user, i, job) for i in range(workers)]
+    if cell.distance:  # after the fork: to find the proxy by its name starts a thread
+        try:
+            distance.apply(cell.distance)
+        except CallError as error:
+            raise GroupError(f"{cell.route}: {error}") from error
 
     environment = Environment(user_classes=[user], stop_timeout=0)
     runner = environment.create_master_runner("127.0.0.1", port)

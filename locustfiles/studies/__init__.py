@@ -9,10 +9,11 @@ from locustfiles.studies.base import BASE
 from locustfiles.studies.encodings import ENCODINGS
 from locustfiles.studies.format import FORMAT
 from locustfiles.studies.frames import FRAMES
+from locustfiles.studies.lists import DISTANCE
 from locustfiles.studies.study import Study
 from locustfiles.studies.torchserve import TORCHSERVE
 
-_ALL: tuple[Study, ...] = (TORCHSERVE, BASE, ENCODINGS, FORMAT, FRAMES)
+_ALL: tuple[Study, ...] = (TORCHSERVE, BASE, ENCODINGS, DISTANCE, FRAMES, FORMAT)
 
 STUDIES: Mapping[str, Study] = {study.name: study for study in _ALL}
 
