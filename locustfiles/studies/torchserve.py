@@ -98,7 +98,7 @@ def _gather(cell: Mapping[str, Any]) -> bool:
 
 
 def answer(result: Mapping[str, Any]) -> str:
-    """What gRPC, base64 and the typed contract did to the calls per second of a gather, over the sizes with a verdict."""
+    """What gRPC, base64 and the typed contract did to the calls per second of gathers, in the sizes with a verdict."""
     gathers = {cell["id"] for cell in result["cells"] if cell["gather"]}
     found: dict[tuple[str, str], list[float]] = {}
     for ratio in result["analysis"]["ratios"]:
