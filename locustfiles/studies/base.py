@@ -210,28 +210,28 @@ def cells(quick: bool) -> list[Cell]:
     """
     one, gather = Cell("", ""), Cell("", "", users=CALLS, gather=True)
     structured = [name for name in ROWS if STRUCTURED in name]
-    if quick:
+    if quick:  # what has a size comes last: the page would begin with it (studies.first_size)
         return cross(gather, photo=[SMALL], route=_IMAGES) + cross(gather, size=[STRUCTURED], route=structured)
     others = [name for name in _IMAGES if name not in _ORIGINAL]
     alone = [name for name in _IMAGES if "httpx" not in name and "http2" not in name]
     return (
-        cross(gather, photo=SIZES, route=_ORIGINAL)
+        cross(gather, size=[STRUCTURED], route=structured)
+        + cross(gather, photo=SIZES, route=_ORIGINAL)
         + cross(gather, photo=[LARGE], route=others)
-        + cross(gather, size=[STRUCTURED], route=structured)
-        + cross(one, photo=[MEDIUM], route=alone)
         + cross(one, size=[STRUCTURED], route=[name for name in structured if name != _HUNDRED.name])
+        + cross(one, photo=[MEDIUM], route=alone)
     )
 
 
 def published(cell: Mapping[str, Any]) -> dict[str, float]:
-    """A structured request has no size: its three numbers are of three runs."""
+    """A structured request has no size: its three numbers are of the runs with images of three sizes."""
     way, _, kind = cell["name"].rpartition("-")
     protocol = {"echo-httpx": "REST", "echo-http": "REST", "echo-grpc": "gRPC"}.get(way)
     if not cell["gather"] or not protocol:
         return {}
     rows = [row for row in rows_of("base_s_per_20_calls.csv") if row["protocol"] == protocol]
     if kind == STRUCTURED:
-        return {f"half a core, run {n}": float(row["basic"]) for n, row in enumerate(rows, 1)}
+        return {f"half a core beside {row['image']}": float(row["basic"]) for row in rows}
     return {"half a core": float(next(row[kind] for row in rows if row["image"] == cell["photo"]))}
 
 
