@@ -21,7 +21,7 @@ from locustfiles.user import connect
 
 route, policy, port, calls = ROUTES[sys.argv[1]], sys.argv[2], sys.argv[3], int(sys.argv[4])
 opened = []
-chosen = settings.Settings(f"127.0.0.1:{port}", policy=policy, serving=Serving("tiny", None, True))
+chosen = settings.Settings(f"127.0.0.1:{port}", policy=policy, serving=Serving("tiny", ("tiny",), True))
 clients = [connect(route, chosen, lambda: opened.append(1)) for _ in range(4)]
 
 def use(client):
