@@ -96,7 +96,9 @@ def stub(server: Server) -> Iterator[frames_pb2_grpc.FrameServiceStub]:
 
 
 def form(fields: dict[str, object], file: bytes | None = RAW, end: str = "--") -> bytes:
-    parts = [f'--b\r\ncontent-disposition: form-data; name="{name}"\r\n\r\n{value}\r\n' for name, value in fields.items()]
+    parts = [
+        f'--b\r\ncontent-disposition: form-data; name="{name}"\r\n\r\n{value}\r\n' for name, value in fields.items()
+    ]
     body = "".join(parts).encode()
     if file is not None:
         body += b'--b\r\ncontent-disposition: form-data; name="frame"; filename="f"\r\n\r\n' + file + b"\r\n"
