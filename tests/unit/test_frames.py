@@ -232,7 +232,9 @@ def test_a_body_above_the_limit_is_refused_unread(server: Server) -> None:
 def test_grpc_says_what_is_wrong(server: Server, stub: frames_pb2_grpc.FrameServiceStub) -> None:
     """Bytes that are no message, a wrong size, too large a message: also in a stream, which then ends."""
     with grpc.insecure_channel(f"127.0.0.1:{server.grpc}") as channel:
-        call = channel.unary_unary("/fiveway.transport.v1.FrameService/Change")
+        call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(
+            "/fiveway.transport.v1.FrameService/Change"
+        )
         for body, code, says in (
             (b"\xff", "INVALID_ARGUMENT", "generate your client"),
             (b"", "INVALID_ARGUMENT", "a frame of 0 x 0"),
@@ -241,7 +243,9 @@ def test_grpc_says_what_is_wrong(server: Server, stub: frames_pb2_grpc.FrameServ
         ):
             with pytest.raises(grpc.RpcError) as failed:
                 call(body, timeout=30)
-            assert (failed.value.code().name, says in failed.value.details()) == (code, True), failed.value.details()
+            assert (failed.value.code().name, says in str(failed.value.details())) == (code, True), (
+                failed.value.details()
+            )
     asked = [pb.ChangeStreamRequest(pixels=RAW, **SHAPE), pb.ChangeStreamRequest(pixels=b"")]
     answers = stub.ChangeStream(iter(asked))
     assert next(answers).pixels == CHANGED

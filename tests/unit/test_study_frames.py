@@ -87,7 +87,7 @@ def test_the_pan_is_deterministic_and_moves() -> None:
         assert int(found.headers["crc32"]) == zlib.crc32(255 - pixels)
     camera.cache_clear()
     assert [frame.body for frame in camera(HD)] == [frame.body for frame in frames]
-    assert camera(FULL_HD)[0].headers | {"crc32": ""} == {"width": "1920", "height": "1080", "crc32": ""}
+    assert {**camera(FULL_HD)[0].headers, "crc32": ""} == {"width": "1920", "height": "1080", "crc32": ""}
 
 
 @pytest.mark.timeout(120)
@@ -230,7 +230,7 @@ def test_the_answer_is_what_each_way_keeps() -> None:
         ratio(SHM, ZMQ, 1.5),
     ]
     assert answer({"cells": cells, "analysis": {"ratios": ratios}}) == (
-        "On this machine, of one process's frames per second are kept at 1280x720 frames-shm-zmq 0.97, frames-grpc 0.3; "
-        "at 1920x1080 frames-shm-zmq 0.98."
+        "On this machine, of one process's frames per second are kept at 1280x720 frames-shm-zmq 0.97, "
+        "frames-grpc 0.3; at 1920x1080 frames-shm-zmq 0.98."
     )
     assert answer({"cells": cells, "analysis": {"ratios": []}}) == ""
