@@ -76,7 +76,8 @@ def analyse(run: Run, *, price_per_hour: float | None = None) -> dict[str, Any]:
     doubt_what_may_be_chance(ratios)
     found = [one.found for one in cells]
     if study := STUDIES.get(run.study):
-        verdicts = claims.judge(study, {cell.id: asdict(cell) for cell, _ in run.cells}, ratios)
+        factors = {cell.id: asdict(cell) for cell, _ in run.cells}
+        verdicts = claims.judge(study, factors, [*ratios, *claims.sizes(study, factors, found)])
     # The published ones are about photos.
     elif run.study == "fiveway" and not of_tensors(run.environment):
         verdicts = hypotheses.judge(run, found, ratios)

@@ -168,15 +168,18 @@ def of_study(options: argparse.Namespace) -> int:
             raise settings.BadSetting(f"{study.name} has no {unknown[0]}: choose from {', '.join(study.routes)}")
         cells = [cell for cell in cells if cell.route in options.routes]
     for name, values in (("policy", options.policy), ("distance", options.distance), ("target", options.target)):
-        if values and values != [getattr(cells[0], name)]:
+        if values:
             cells = list(dict.fromkeys(replace(cell, **{name: value}) for cell in cells for value in values))
     options.target = list(dict.fromkeys(cell.target for cell in cells))
     check(cells, options)
-    window = Window(
-        options.seconds or study.seconds / (3 if options.quick else 1), warm_s=0.5 if options.quick else 1.0
-    )
+    seconds = study.seconds / (3 if options.quick else 1)
+    warm_s = study.warm_s / (2 if options.quick else 1)
     blocks = options.blocks or (plan.QUICK_BLOCKS if options.quick else study.blocks)
-    return measure(Plan(study.name, tuple(cells), blocks, lambda _: window, options.seed), options)
+
+    def window(cell: Cell) -> Window:
+        return Window(options.seconds or max(seconds, study.least(cell)), warm_s)
+
+    return measure(Plan(study.name, tuple(cells), blocks, window, options.seed), options)
 
 
 def against_itself(options: argparse.Namespace) -> int:

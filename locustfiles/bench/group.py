@@ -46,8 +46,6 @@ def visit(job: Mapping[str, Any], result: Visit) -> None:
     route = WAYS[cell.route]
     chosen = settings.of(cell, job["host"])
     try:
-        if cell.distance:
-            distance.apply(cell.distance)
         served = chosen.served(route)
         requests_of(route, chosen)  # before the fork: the workers share what is prepared
         result.encode_ms = encode_ms(cell, chosen)
@@ -60,6 +58,11 @@ def visit(job: Mapping[str, Any], result: Visit) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     children = [_fork_worker(port, cell, user, i, job) for i in range(workers)]
+    if cell.distance:  # after the fork: to find the proxy by its name starts a thread
+        try:
+            distance.apply(cell.distance)
+        except CallError as error:
+            raise GroupError(f"{cell.route}: {error}") from error
 
     environment = Environment(user_classes=[user], stop_timeout=0)
     runner = environment.create_master_runner("127.0.0.1", port)

@@ -10,8 +10,8 @@ from locustfiles.bench.measured import GATE, Cell
 from locustfiles.routes import Route
 
 PUBLISHED = Path(__file__).parents[1] / "bench" / "published"
-P50, PER_SECOND = "p50_ms", "images_per_s"
-LOWER, HIGHER = "lower", "higher"
+P50, PER_SECOND, RECEIVED = "p50_ms", "images_per_s", "received_bytes_per_image"
+LOWER, HIGHER, EQUAL = "lower", "higher", "equal"
 
 Interval = Mapping[str, float | None]
 """{"value", "low", "high"}: see statistics.as_json."""
@@ -61,8 +61,9 @@ class Claim:
     pairs: Sequence[tuple[str, str]]
     """(a, b): the ratio a / b of two rows, in every cell that `where` takes."""
     expected: str
-    """LOWER or HIGHER: on which side of 1 the ratio is where the finding holds."""
+    """LOWER or HIGHER: on which side of 1 the ratio is where the finding holds. EQUAL: within hypotheses.SAME."""
     measure: str = P50
+    """P50, PER_SECOND, or RECEIVED: bytes on the wire, which are counted and have no interval."""
     where: Callable[[Mapping[str, Any]], bool] = lambda cell: True
     """By the factors of a's cell."""
     size: float | None = None
@@ -106,6 +107,10 @@ class Study:
     """The most that a load process may use of one core; math.inf where the client's work is what is measured, too."""
     seconds: float = 4.0
     """Of a visit; the quick form takes a third of it."""
+    least: Callable[[Cell], float] = lambda cell: 0.0
+    """Seconds that a visit takes at least, for long calls: a p50 needs 10 of them in all blocks together."""
+    warm_s: float = 1.0
+    """Before a visit, at least, and two calls; the quick form takes half of it."""
     blocks: int = 5
 
 
