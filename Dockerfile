@@ -1,6 +1,6 @@
 # Every image of the stack: one named target per service, shared stages first.
 #
-#   python    trixie + Python 3.13 + /opt/venv                      -> typed-grpc, echo-http, echo-grpc, seldon
+#   python    trixie + Python 3.13 + /opt/venv                      -> typed-grpc, echo-http, echo-grpc, frames, seldon
 #   load      python + Locust                                       -> locust, bench
 #   torch     python + PyTorch: torch-cpu or torch-gpu              -> torchserve, jpeg-http
 #   torch-cpu python + Debian's CPU build + torchvision             -> models, tests
@@ -156,7 +156,7 @@ USER 65532:65532
 EXPOSE 50051
 CMD ["python3", "-m", "gateways.typed_grpc"]
 
-# ---------------------------------------------------------------- echo-http, echo-grpc, distance
+# ---------------------------------------------------------------- echo-http, echo-grpc, frames, distance
 FROM python AS echo-http
 COPY gateways/echo_http/requirements.txt /tmp/
 RUN --mount=type=secret,id=ca pip-install /tmp/requirements.txt
@@ -179,6 +179,20 @@ COPY gateways/backends/__init__.py gateways/backends/null.py gateways/backends/
 COPY gateways/echo_grpc gateways/echo_grpc
 USER 65532:65532
 CMD ["python3", "-m", "gateways.echo_grpc"]
+
+FROM python AS frames
+COPY gateways/frames/requirements.txt /tmp/
+RUN --mount=type=secret,id=ca pip-install /tmp/requirements.txt
+COPY proto/gen proto/gen
+COPY gateways/__init__.py gateways/
+COPY gateways/core gateways/core
+COPY gateways/web gateways/web
+COPY gateways/frames gateways/frames
+# A frame is megabytes: memory that is given back and asked for again for each one costs a page fault every 4 KiB.
+ENV MALLOC_MMAP_THRESHOLD_=33554432 \
+    MALLOC_TRIM_THRESHOLD_=268435456
+USER 65532:65532
+CMD ["python3", "-m", "gateways.frames"]
 
 FROM golang AS toxiproxy
 WORKDIR /src

@@ -16,8 +16,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from locustfiles import serving, settings
-from locustfiles.routes import ROUTES
+from locustfiles import distance, serving, settings
+from locustfiles.clients import CallError
+from locustfiles.studies import offered
 
 # What Locust needs to start, and to stop its processes, beyond the run itself.
 MARGIN_S = 60
@@ -35,9 +36,11 @@ def main() -> int:
     settings.add_arguments(parser)
     options = parser.parse_args()
     try:
-        names = options.routes or settings.fit(ROUTES, serving.now())
-        settings.parse(vars(options), names)
-    except (settings.BadSetting, serving.NothingServed) as bad:
+        names = options.routes or settings.fit(offered(), serving.now())
+        chosen = settings.parse(vars(options), names)
+        if chosen.distance:
+            distance.apply(chosen.distance)
+    except (settings.BadSetting, serving.NothingServed, CallError) as bad:
         parser.error(str(bad))
     users = options.users or 2 * len(names)
     if users < len(names):
@@ -49,7 +52,7 @@ def main() -> int:
         command += ["--host", options.host, "--run-time", f"{options.seconds}s", "--processes", options.processes]
         command += ["--users", users, "--spawn-rate", users, "--result", result_file]
         command += ["--batch", options.batch, "--photo", options.photo, "--target", options.target]
-        command += ["--policy", options.policy, *names]
+        command += ["--policy", options.policy, "--size", options.size, "--distance", options.distance, *names]
         status = run([str(part) for part in command], options.seconds + MARGIN_S)
         if not result_file.exists():
             sys.exit(f"fiveway: Locust ended with status {status} and no result: see its log above")

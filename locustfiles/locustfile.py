@@ -8,10 +8,10 @@ from pathlib import Path
 import locust  # patches the standard library: first
 
 from locustfiles import live, overlap, page, result, routes_tab, settings, shape
-from locustfiles.routes import ROUTES
+from locustfiles.studies import offered
 from locustfiles.user import user_class
 
-globals().update({name: user_class(route) for name, route in ROUTES.items()})
+globals().update({name: user_class(route) for name, route in offered().items()})
 
 # A worker of a restarted master finds out by missing heartbeats. Locust waits for 60 s, then ends the worker.
 locust.runners.MASTER_HEARTBEAT_TIMEOUT = 15

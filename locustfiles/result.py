@@ -8,7 +8,7 @@ from locust.env import Environment
 from locust.runners import MasterRunner
 from locust.stats import StatsEntry
 
-from locustfiles.routes import ROUTES
+from locustfiles.studies import WAYS
 
 
 def write(path: Path, environment: Environment, routes: Collection[str]) -> None:
@@ -17,7 +17,7 @@ def write(path: Path, environment: Environment, routes: Collection[str]) -> None
     `late_workers` counts those whose last numbers (up to 3 s of them) had not reached the master when it ended.
     """
     stats = environment.stats
-    rows = {name: _row(stats.get(name, ROUTES[name].format.protocol)) for name in ROUTES if name in routes}
+    rows = {name: _row(stats.get(name, WAYS[name].format.protocol)) for name in WAYS if name in routes}
     errors = [
         {"route": error.name, "count": error.occurrences, "error": error.to_name()} for error in stats.errors.values()
     ]

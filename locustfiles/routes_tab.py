@@ -17,8 +17,8 @@ from locust.env import Environment
 from locust.web import WebUI
 
 from locustfiles.live import WINDOW_S, Row, Table
-from locustfiles.routes import ROUTES
 from locustfiles.shape import NAME, Matrix
+from locustfiles.studies import WAYS
 
 COLUMNS: Mapping[str, tuple[str, str]] = {
     "requests": ("Requests", ",d"),
@@ -111,9 +111,9 @@ def show(environment: Environment, web_ui: WebUI, table: Table, matrix: Matrix) 
 
 
 def routes(table: Table) -> Lines:
-    """A line per route that was called, in the order of ROUTES."""
+    """A line per route that was called, in the order of WAYS."""
     rows = table.routes()
-    return [{"route": name} | _text(rows[name]) for name in ROUTES if name in rows]
+    return [{"route": name} | _text(rows[name]) for name in WAYS if name in rows]
 
 
 def steps(table: Table, matrix: Matrix) -> Lines:

@@ -14,7 +14,7 @@ from locustfiles.clients.policy import POLICIES, POOLED
 from locustfiles.payloads import ALL, photo_sizes
 from locustfiles.routes import MAX_BATCH, ROUTES, Route
 from locustfiles.serving import Serving
-from locustfiles.studies import WAYS
+from locustfiles.studies import WAYS, first_size
 
 EDGE, DIRECT = "edge", "direct"
 
@@ -94,6 +94,21 @@ def add_arguments(parser: ArgumentParser) -> None:
         choices=list(POLICIES),
         default=POOLED,
         help="; ".join(f"{name}: {meaning}" for name, meaning in POLICIES.items()) + ".",
+    )
+    _of_studies(parser)
+
+
+def _of_studies(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--size",
+        default=first_size(),
+        help="What a study's rows ask for where no photo is the question: vectors, values. Routes of the stack: none.",
+    )
+    parser.add_argument(
+        "--distance",
+        default="",
+        help="Round trip and bandwidth, like 150ms-100mbit, that the proxy of profile `transport` puts in front of the "
+        "edge. Empty: nothing between.",
     )
 
 

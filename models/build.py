@@ -64,8 +64,10 @@ def serve(artifacts: Path, declared: dict[str, str], *, force: bool = False) -> 
     before = serving.current(artifacts)
     if before and before.swapped and before.declared == declared and serving.whole(artifacts, before):
         chosen = before
-        if (artifacts / chosen.model / "manifest.json").exists():
+        if serving.is_of_spec(artifacts, chosen.model):
             make_current(Spec.load(chosen.model), artifacts, force=force)
+            # What is built beside a model differs between releases.
+            chosen = with_(serving.of_spec(artifacts, chosen.model), swapped=True)
         say(f"{chosen.model} was swapped in: it stays until MODEL or MODEL_REPOSITORY changes")
     elif declared["MODEL_REPOSITORY"]:
         chosen = serving.of_repository(artifacts, serving.REPOSITORY, declared["MODEL"])

@@ -119,6 +119,11 @@ def of_spec(artifacts: Path, model: str) -> Serving:
     return Serving(model, accelerated, images=archive.exists(), models=tuple(names))
 
 
+def is_of_spec(artifacts: Path, model: str) -> bool:
+    """Whether what is served under this name was made by the builder."""
+    return (artifacts / "repository" / model).resolve().is_relative_to((artifacts / model).resolve())
+
+
 def current(artifacts: Path) -> Serving | None:
     """What is served now; None before the first choice, and where it cannot be read."""
     try:

@@ -23,6 +23,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from locustfiles.bench.measured import Cell
+from locustfiles.routes import BOTH, Route
 from locustfiles.settings import DIRECT, EDGE, direct_address, native
 from locustfiles.studies import WAYS
 
@@ -146,12 +147,14 @@ def delta(before: Snapshot, after: Snapshot) -> Delta:
     reasons = list(dict.fromkeys(before.reasons + after.reasons))
     network = None if before.network is None or after.network is None else after.network - before.network
     edge = _edge_delta(before, after, reasons)
+    # The edge counts streams, not what passes on them.
+    uncounted = _runs_on_triton(before.cell) or WAYS[before.cell.route].format.messages == BOTH
     found = Delta(
         connections=None if network is None else network.opened,
         edge_connections=None if edge is None else edge.connections,
         sent_bytes=None if network is None else network.sent,
         received_bytes=None if network is None else network.received,
-        server_requests=None if edge is None or _runs_on_triton(before.cell) else edge.successes,
+        server_requests=None if edge is None or uncounted else edge.successes,
         reasons=reasons,
     )
     triton = _triton_delta(before.triton, after.triton, reasons)
@@ -174,7 +177,7 @@ def _servers(cell: Cell, served: str, reasons: list[str]) -> tuple[Edge | None, 
             edge = triton = None
             if cell.target == EDGE:
                 edge = _try(
-                    lambda: _edge(edge_page, WAYS[cell.route].cluster),
+                    lambda: _edge(edge_page, WAYS[cell.route]),
                     f"the edge's counters ({EDGE_STATISTICS})",
                     failed,
                 )
@@ -199,7 +202,8 @@ def _at_rest(last: tuple[Edge | None, Triton | None], now: tuple[Edge | None, Tr
     return triton == triton_then
 
 
-def _edge(page: http.client.HTTPConnection, cluster: str) -> Edge:
+def _edge(page: http.client.HTTPConnection, route: Route) -> Edge:
+    cluster = route.cluster
     answers = f"cluster.{cluster}.upstream_rq_200"  # made by its first answer: missing means none
     names = (LISTENER, OWN_ANSWERS, UNDER_WAY, UPTIME, answers)
     text = _get(page, "/stats?filter=" + quote(f"^({'|'.join(map(re.escape, names))})$"))
@@ -210,7 +214,8 @@ def _edge(page: http.client.HTTPConnection, cluster: str) -> Edge:
         found[UPTIME],
         found[LISTENER] - found[OWN_ANSWERS],
         min(found.get(answers, 0), sum(map(int, hosts))),
-        found[UNDER_WAY],
+        # A stream that stays open is under way as long as its user lives.
+        0 if route.format.messages == BOTH else found[UNDER_WAY],
     )
 
 

@@ -1,5 +1,6 @@
 """The users of one cell, and the meter of the process they are in: when they may go, and what they did."""
 
+import math
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -123,9 +124,11 @@ class Meter:
         self._calls_left = calls
         self._cpu = time.process_time()
         self._begin = time.perf_counter()
-        self._end = self._begin + seconds
-        # A window of so many calls is used as the published comparisons use theirs: ramp and tail included.
-        self._steady_from = self._begin if calls else self._begin + RAMP * seconds
+        # A gather counts whole, however long: its first calls end early, and part of it would look faster.
+        self._end = math.inf if self._cell.gather else self._begin + seconds
+        # A window of so many calls is used as the published comparisons use theirs: ramp and tail included. That all
+        # calls begin together is what a gather is: it has no ramp.
+        self._steady_from = self._begin if calls or self._cell.gather else self._begin + RAMP * seconds
         if self._cell.rate is not None:
             self._schedule = arrivals(self._cell.rate * self.users / self._cell.users, self._begin, self._seed)
         self._recording = True

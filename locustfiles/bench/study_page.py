@@ -39,12 +39,12 @@ def page(result: Mapping[str, Any], folder: str) -> str:
         f"![{escaped(study.question)}]({study.name}.svg)",
     ]
     for measure in study.measures:
-        lines.append(f"## {measure.name[0].upper()}{measure.name[1:]}")
+        lines.append(f"## {measure.name}")
         for title, found in _tables(study, rows).items():
             head = [title] if title else []
             lines += [*head, _table(study, measure, found, beside=measure is study.measures[0])]
-    if study.source and any(study.published(row) for row in rows):
-        lines.append(f"In italics what was published: {study.source}.")
+    if theirs := dict.fromkeys(label for row in rows for label in study.published(row)):
+        lines.append(f"In italics what was published ({', '.join(theirs)}): {study.source.rstrip('.')}.")
     lines += ["## What a call carries and costs", _costs(study, rows)]
     if any(row["marks"] for row in rows):
         marks = dict.fromkeys(
@@ -55,7 +55,7 @@ def page(result: Mapping[str, Any], folder: str) -> str:
         lines += ["## What was claimed", "\n\n".join(_claim(one) for one in claims)]
     if study.flaws:
         lines += ["## What was wrong with the original, and what shows it"]
-        lines += ["\n".join(f"- {flaw}. Shown by: {factor}." for flaw, factor in study.flaws)]
+        lines += ["\n".join(f"- {flaw.rstrip('.')}. Shown by: {factor.rstrip('.')}." for flaw, factor in study.flaws)]
     if study.advice:
         lines += ["## What to do", "\n".join(f"- {sentence}" for sentence in study.advice)]
     lines += ["## Run it", f"```console\n$ ./scripts/bench {study.name}\n```"]
@@ -163,6 +163,8 @@ def _word(name: str, row: Row) -> str:
         "gather": "all at once" if row["gather"] else "each at its own pace",
         "batch": f"batch {value}",
         "policy": CONNECTIONS.get(value, value),
+        "distance": value or "nothing between",
+        "size": value or row["photo"],
     }
     return words.get(name, value)
 

@@ -7,6 +7,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from locustfiles.bench import results
+
 WIDTH = 160
 P50, THROUGHPUT = "p50_ms", "images_per_s"
 
@@ -15,10 +17,12 @@ def show(result: Mapping[str, Any], console: Console | None = None) -> None:
     """Print the p50 and throughput of every cell with 95 % intervals, then the verdicts."""
     # A table that does not fit a pipe's 80 columns would lose its row names.
     console = console or Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
-    cells = {cell["id"]: cell for cell in result["cells"]}
     judged = {cell["id"]: cell for cell in result["analysis"]["cells"]}
-    for (policy, target), group in _groups(cells.values()).items():
-        where = f"{policy}, {target}"
+    groups: dict[tuple[Any, ...], list[results.Row]] = {}
+    for row in results.rows(result):
+        groups.setdefault(results.setting(row), []).append(row)
+    for setting, group in groups.items():
+        where = ", ".join(str(factor) for factor in setting if factor)
         serial = [cell for cell in group if cell["users"] == 1]
         together = [cell for cell in group if cell["batch"] == 1]
         console.print(_table(f"p50 in ms per call, one user ({where})", serial, judged, "batch", P50))
@@ -38,13 +42,6 @@ def show(result: Mapping[str, Any], console: Console | None = None) -> None:
 
 
 _MEASURES = {P50: "p50", THROUGHPUT: "images per second"}
-
-
-def _groups(cells: Sequence[Mapping[str, Any]] | Any) -> dict[tuple[str, str], list[Mapping[str, Any]]]:
-    groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
-    for cell in cells:
-        groups.setdefault((cell["policy"], cell["target"]), []).append(cell)
-    return groups
 
 
 def _table(

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+import gevent
 import grpc
 import grpc.experimental.gevent
 from gevent import monkey
@@ -19,6 +20,11 @@ from locustfiles.routes import ANSWERS, BOTH, UNARY
 if not monkey.is_module_patched("threading"):
     raise RuntimeError("import locust (or gevent's monkey patch) before locustfiles.clients.grpc")
 grpc.experimental.gevent.init_gevent()
+
+WAITING = 64
+"""How many calls and open streams of a process may wait at once. Each holds a thread of gevent's pool: of the
+usual 10, a call more would get its answer after another's; users of streams who wait for each other, never."""
+gevent.get_hub().threadpool.maxsize = WAITING
 
 OPTIONS = (
     ("grpc.max_send_message_length", -1),

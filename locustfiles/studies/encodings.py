@@ -384,16 +384,16 @@ ENCODINGS = Study(
     published=published,
     flaws=(
         (
-            "Requests were built outside the clock: raw gRPC with tftensor made 42 calls a second at a mean of 5 ms.",
-            "The column client encode says what a client pays before each call.",
+            "Requests were built outside the clock: raw gRPC with tftensor made 42 calls a second at a mean of 5 ms",
+            "the column encode, which is what a client pays before each call",
         ),
         (
-            "REST was measured with vegeta and gRPC with ghz, two clients of different cost.",
-            "Both are asked by one load generator, one connection each; its CPU is in each row.",
+            "REST was measured with vegeta and gRPC with ghz, two clients of different cost",
+            "one load generator for both, with one connection each; its CPU is in each row",
         ),
         (
-            "All JSON was integers, and only Seldon's own forms were compared.",
-            "The four forms of KServe v2 carry a real photo's tensor, whose fractions are long in JSON.",
+            "All numbers were integers, which are short in JSON",
+            "the four forms of KServe v2, which carry a real photo's tensor: fractions",
         ),
     ),
     advice=(
@@ -401,5 +401,6 @@ ENCODINGS = Study(
         "A form that lists numbers one by one is paid three times: to build it, to carry it and to parse it.",
         "Count what it costs to build the request: no server sees it, and every client pays it.",
     ),
+    answer=answer,
     seconds=1.5,
 )

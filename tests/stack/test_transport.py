@@ -14,8 +14,9 @@ from fiveway.transport.v1 import base_pb2, base_pb2_grpc
 from tests.clients import TIMEOUT_S, channel, post_json, request
 from tests.docker import container, containers, health
 
-SERVICES = ("echo-http", "echo-grpc", "distance")
+SERVICES = ("echo-http", "echo-grpc", "seldon-http", "seldon-grpc", "distance")
 ROUND_TRIP_MS = 150
+KB_PER_S = 1000
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -33,18 +34,18 @@ def distance() -> str:
 
 
 @contextmanager
-def far(address: str, round_trip_ms: int) -> Iterator[None]:
-    """Half the round trip each way."""
+def toxics(address: str, kind: str, **attributes: int) -> Iterator[None]:
+    """The same toxic both ways."""
     api = f"http://{address}:8474/proxies/edge/toxics"
     ways = ("upstream", "downstream")
     for way in ways:
-        toxic = {"name": way, "type": "latency", "stream": way, "attributes": {"latency": round_trip_ms // 2}}
+        toxic = {"name": f"{kind}-{way}", "type": kind, "stream": way, "attributes": attributes}
         urllib.request.urlopen(api, json.dumps(toxic).encode(), timeout=TIMEOUT_S).close()
     try:
         yield
     finally:
         for way in ways:
-            gone = urllib.request.Request(f"{api}/{way}", method="DELETE")
+            gone = urllib.request.Request(f"{api}/{kind}-{way}", method="DELETE")
             urllib.request.urlopen(gone, timeout=TIMEOUT_S).close()
 
 
@@ -61,7 +62,10 @@ def test_both_routes_answer_alike() -> None:
 def test_a_request_takes_at_least_the_round_trip(distance: str) -> None:
     """Over HTTP and gRPC, on a connection that is open already; any route may be asked so."""
     connection = http.client.HTTPConnection(distance, 8080, timeout=TIMEOUT_S)
-    with far(distance, ROUND_TRIP_MS), grpc.insecure_channel(f"{distance}:8080") as opened:
+    with (
+        toxics(distance, "latency", latency=ROUND_TRIP_MS // 2),
+        grpc.insecure_channel(f"{distance}:8080") as opened,
+    ):
         connection.connect()
         start = time.monotonic()
         connection.request("GET", "/")
@@ -71,4 +75,22 @@ def test_a_request_takes_at_least_the_round_trip(distance: str) -> None:
         start = time.monotonic()
         base_pb2_grpc.BaseServiceStub(opened).Structured(base_pb2.StructuredRequest(), timeout=TIMEOUT_S)
         assert (time.monotonic() - start) * 1e3 >= ROUND_TRIP_MS
+    connection.close()
+
+
+def test_bytes_take_at_least_as_long_as_the_bandwidth_says(distance: str, photo: bytes) -> None:
+    """Down and up, in thousands of bytes a second."""
+    connection = http.client.HTTPConnection(distance, 8080, timeout=TIMEOUT_S)
+    upload = photo * (KB_PER_S * 500 // len(photo))
+    with toxics(distance, "bandwidth", rate=KB_PER_S):
+        start = time.monotonic()
+        connection.request("GET", "/transport/vectors/json?count=5000")
+        size = len(connection.getresponse().read())
+        assert size > 500 * KB_PER_S
+        # The first tenth of a second's bytes may be let through at once.
+        assert time.monotonic() - start >= size / KB_PER_S / 1e3 - 0.1
+        start = time.monotonic()
+        connection.request("POST", "/transport/binary", upload, {"content-type": "application/octet-stream"})
+        assert json.loads(connection.getresponse().read())["size_bytes"] == len(upload)
+        assert time.monotonic() - start >= len(upload) / KB_PER_S / 1e3 - 0.1
     connection.close()

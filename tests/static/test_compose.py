@@ -14,8 +14,8 @@ PUBLISHED = {
     ("locust-master", "127.0.0.1", "0", 5557),
 }
 EXPECTED = {
-    "bench", "checks", "distance", "echo-grpc", "echo-http", "edge", "jpeg-http", "locust-master", "locust-worker",
-    "models", "seldon-grpc", "seldon-http", "tests", "torchserve", "triton", "typed-grpc",
+    "bench", "checks", "distance", "echo-grpc", "echo-http", "edge", "frames", "jpeg-http", "locust-master",
+    "locust-worker", "models", "seldon-grpc", "seldon-http", "tests", "torchserve", "triton", "typed-grpc",
 }  # fmt: skip
 # Run once and end: no health to ask for.
 ONE_SHOTS = {"bench", "checks", "models", "tests"}
@@ -26,6 +26,7 @@ PROFILES = {
     "distance": "transport",
     "echo-grpc": "transport",
     "echo-http": "transport",
+    "frames": "transport",
     "seldon-grpc": "transport",
     "seldon-http": "transport",
     "tests": "tests",
@@ -127,8 +128,8 @@ def test_servers_have_no_way_out() -> None:
     networks = {name: set(found.get("networks", {})) for name, found in compose()["services"].items()}
     assert compose()["networks"]["inside"]["internal"] is True
     for name in (
-        "distance", "echo-grpc", "echo-http", "jpeg-http", "seldon-grpc", "seldon-http", "torchserve", "triton",
-        "typed-grpc",
+        "distance", "echo-grpc", "echo-http", "frames", "jpeg-http", "seldon-grpc", "seldon-http", "torchserve",
+        "triton", "typed-grpc",
     ):  # fmt: skip
         assert networks[name] == {"inside"}, name
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from locustfiles.bench import hypotheses, published
-from locustfiles.bench.analysis import GATE, analyse, doubt_what_may_be_chance
-from locustfiles.bench.measured import Cell, Run, Visit
+from locustfiles.bench.analysis import analyse, doubt_what_may_be_chance
+from locustfiles.bench.measured import GATE, Cell, Run, Visit
 from locustfiles.bench.split import PARTS
 from locustfiles.clients.policy import COLD, PUBLISHED, SHARED
 from tests.unit.bench_runs import TENSOR_BYTES, cell_id, change, median_ms, synthetic_run, visit

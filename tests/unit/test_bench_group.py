@@ -185,3 +185,15 @@ def test_the_load_ends_with_the_run(good: dict[str, str]) -> None:
     assert not psutil.pid_exists(made.pid)
     with pytest.raises(LoadError, match="the load generator ended"):
         made.visit(cell(good, "onnx-http"), WINDOW, 1, 1)
+
+
+@pytest.mark.parametrize("route", ["onnx-http", "onnx-grpc"])
+def test_a_gather_counts_whole(load: Launcher, good: dict[str, str], route: str) -> None:
+    """All users begin together until the window closes; the last gather is in it whole, however long it takes."""
+    users, window = 5, Window(seconds=DELAY_S * 2.5, warm_s=0.1)
+    found = load.visit(cell(good, route, users=users, gather=True), window, 1, 1)
+    assert found.problem == ""
+    assert found.requests == found.steady_requests == Histogram(found.latency).count
+    assert found.requests % users == 0
+    assert found.steady_s * 1e3 >= found.requests / users * DELAY_S * 1e3
+    assert found.connections == users

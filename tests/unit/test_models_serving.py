@@ -88,6 +88,27 @@ def test_a_swap_stays_until_something_else_is_declared(artifacts: Path) -> None:
     assert Serving.load(artifacts).model == "openclip_vit_b32"
 
 
+def test_what_a_newer_builder_makes_beside_a_swapped_model_is_served(artifacts: Path) -> None:
+    """An `up` after an update of ours loads it too; a repository that was swapped in stays as it is."""
+    build.serve(artifacts, declared())
+    make_current(Spec.load("densenet161"), artifacts)
+    serving.link(artifacts, artifacts / "densenet161" / "repository", ["densenet161"])
+    Serving("densenet161", None, True, ("densenet161",), declared(), swapped=True).write(artifacts)
+    build.serve(artifacts, declared())
+    found = Serving.load(artifacts)
+    assert (found.models, found.accelerated, found.swapped) == (
+        ("densenet161", "densenet161_trt"),
+        "densenet161_trt",
+        True,
+    )
+    write_model(artifacts / "received", "densenet161")
+    serving.link(artifacts, artifacts / "received", ["densenet161"])
+    received = Serving("densenet161", None, False, ("densenet161",), declared(), swapped=True)
+    received.write(artifacts)
+    build.serve(artifacts, declared())
+    assert Serving.load(artifacts) == received
+
+
 def test_a_swap_whose_files_are_gone_counts_no_more(artifacts: Path) -> None:
     """What is declared is served, and the link that leads nowhere is dropped."""
     write_model(artifacts / "received", "text")

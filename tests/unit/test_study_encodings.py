@@ -26,7 +26,6 @@ from locustfiles.studies.encodings import (
     ONE,
     RAW,
     SELDON,
-    answer,
     kserve_json,
     kserve_typed,
     values,
@@ -230,8 +229,8 @@ def test_the_answer_counts_encode_call_and_decode() -> None:
         for cell in cells
     ]
     result = {"cells": [{"id": c.id, "name": c.name, "size": c.size} for c in cells], "analysis": {"cells": analysed}}
-    assert answer(result) == (
+    assert ENCODINGS.answer(result) == (
         "On this machine an image's tensor to Triton costs least as onnx-http: 10.5 ms to encode, call and decode "
         "(onnx-grpc 12 ms, onnx-http-json 130 ms)."
     )
-    assert answer(result | {"analysis": {"cells": analysed[:1]}}) == ""
+    assert ENCODINGS.answer(result | {"analysis": {"cells": analysed[:1]}}) == ""

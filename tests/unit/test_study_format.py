@@ -10,7 +10,7 @@ from locustfiles.bench.measured import Cell
 from locustfiles.distance import parse
 from locustfiles.routes import ROUTES
 from locustfiles.studies import STUDIES, WAYS
-from locustfiles.studies.format import CLAIMS, FAR, FORMAT, FORMAT_ONLY, ROWS, SERVER, WHOLE, answer
+from locustfiles.studies.format import CLAIMS, FAR, FORMAT, FORMAT_ONLY, ROWS, SERVER, WHOLE
 from locustfiles.studies.study import LOWER
 
 
@@ -124,7 +124,7 @@ def test_near_and_far_are_claims_of_their_own() -> None:
 def test_the_answer_splits_the_lead_into_its_factors() -> None:
     """Near and at the largest distance, for one image and one user, on the log scale: 4 = 2 x 2 is half."""
     ratios = [*three(2.0, 2.0), *three(8.0, 0.5, "25ms-100mbit"), *three(8.0, 2.0, FAR), *three(9.0, 9.0, batch=8)]
-    assert answer(result(*ratios)) == (
+    assert FORMAT.answer(result(*ratios)) == (
         "Of PyTorch's lead over Triton with tensors, near 50 % was the format (4.00x (3.96 to 4.04) in all = 2.00x "
         "(1.98 to 2.02) by the format x 2.00x (1.98 to 2.02) by server and engine); at a round trip of 150 ms and "
         "100 Mbit/s 75 % was the format (16.00x (15.84 to 16.16) in all = 8.00x (7.92 to 8.08) by the format x 2.00x "
@@ -143,7 +143,7 @@ def test_the_answer_splits_the_lead_into_its_factors() -> None:
 )
 def test_the_answer_says_what_kind_of_lead_it_was(format_: float, server: float, wide: float, says: str) -> None:
     """No lead at all, none shown, more than the whole, or none of it."""
-    said = answer(result(*three(format_, server, wide=wide)))
+    said = FORMAT.answer(result(*three(format_, server, wide=wide)))
     assert said.startswith(f"Of PyTorch's lead over Triton with tensors, {says}")
     assert said.endswith(" by server and engine).")
 
@@ -151,9 +151,9 @@ def test_the_answer_says_what_kind_of_lead_it_was(format_: float, server: float,
 def test_without_a_verdict_there_is_no_number() -> None:
     """A row that may not be judged is no answer, nor is a run without all three rows."""
     ratios = three(2.0, 2.0)
-    assert answer(result(*ratios[:2])) == ""
+    assert FORMAT.answer(result(*ratios[:2])) == ""
     ratios[1] |= {"verdict": "no verdict", "low": None, "high": None}
-    assert answer(result(*ratios)).endswith("near nothing can be said: a row has no verdict.")
+    assert FORMAT.answer(result(*ratios)).endswith("near nothing can be said: a row has no verdict.")
 
 
 @pytest.mark.parametrize("text", ["0ms-100mbit", "25ms-100mbit", "150ms-100mbit"])

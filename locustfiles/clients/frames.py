@@ -1,0 +1,304 @@
+"""The clients of the study `frames`: a camera's frame there, the changed one back, and read.
+
+What is on the clock differs from every other client: a frame is decoded, encoded and read for every call, because that
+is what a video pipeline does (locustfiles/studies/frames.py). Only `carry` differs between them. Those of ZeroMQ block
+the process while they wait: they are for one user.
+"""
+
+import base64
+import binascii
+import json
+import mmap
+import os
+import uuid
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pybase64
+import simplejpeg
+import zmq
+from fiveway.transport.v1 import frames_pb2 as pb
+from numpy.typing import NDArray
+
+from locustfiles.clients import DEADLINE_S, Answer, CallError, Client, Payload
+from locustfiles.clients.http import HttpClient
+from locustfiles.routes import BOTH, UNARY, Route
+
+CHANNELS = 3
+QUALITY, SUBSAMPLING = 95, "420"
+"""Of what the row `jpeg` sends: OpenCV's defaults, which the published comparison has."""
+BOUNDARY = "frame-ecb1f4e7"
+
+Pixels = NDArray[np.uint8]
+"""[height, width, 3]: red, green, blue."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changed(Answer):
+    """The changed frame where it arrived, and what it should be. Both frames stay until the client's next call."""
+
+    frame: Pixels
+    sent: Pixels
+    crc32: int
+    """Of the frame: every byte of it was read."""
+    wanted: int
+    """The CRC-32 of the camera's frame, inverted."""
+
+
+def folder() -> Path:
+    """Shared with the server: compose/transport.yaml."""
+    return Path(os.environ.get("FRAMES", "/frames"))
+
+
+class FrameClient(ABC):
+    """Decodes a camera's frame, has it changed, reads the changed one: that is a call."""
+
+    _room: Pixels | None = None
+
+    def send(self, payload: Payload) -> Answer:
+        height, width = int(payload.headers["height"]), int(payload.headers["width"])
+        frame = self.room(height, width)
+        simplejpeg.decode_jpeg(payload.body, buffer=frame)
+        changed, headers = self.carry(frame)
+        wanted = int(payload.headers["crc32"])
+        return Changed(b"", headers, frame=changed, sent=frame, crc32=zlib.crc32(changed), wanted=wanted)
+
+    def room(self, height: int, width: int) -> Pixels:
+        """Where the camera's frame is decoded to: the same memory for every frame."""
+        if self._room is None or self._room.shape != (height, width, CHANNELS):
+            self._room = np.empty((height, width, CHANNELS), np.uint8)
+        return self._room
+
+    @abstractmethod
+    def carry(self, frame: Pixels) -> tuple[Pixels, Mapping[str, Any]]:
+        """The changed frame, and headers that say what the server took for it; raises CallError."""
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+
+class InProcess(FrameClient):
+    """The baseline: no server."""
+
+    _changed: Pixels | None = None
+
+    def __init__(self, route: Route, address: str, path: str, on_connect: Callable[[], None]) -> None:
+        pass
+
+    def carry(self, frame: Pixels) -> tuple[Pixels, Mapping[str, Any]]:
+        if self._changed is None or self._changed.shape != frame.shape:
+            self._changed = np.empty_like(frame)
+        return np.invert(frame, out=self._changed), {}
+
+    def close(self) -> None:
+        pass
+
+
+class ZmqFrames(FrameClient):
+    """ZeroMQ, REQ to REP, over an IPC socket in the shared folder: a JSON head and the frame's bytes, without a copy of
+    our own on either side."""
+
+    def __init__(self, route: Route, address: str, path: str, on_connect: Callable[[], None]) -> None:
+        self._endpoint = f"ipc://{folder() / path}"
+        self._context: zmq.Context[zmq.Socket[bytes]] | None = None
+
+    def carry(self, frame: Pixels) -> tuple[Pixels, Mapping[str, Any]]:
+        (head, changed) = self.ask({"width": frame.shape[1], "height": frame.shape[0]}, frame)
+        return np.frombuffer(changed.buffer, np.uint8).reshape(frame.shape), _cpu(head)
+
+    def ask(self, head: Mapping[str, object], *parts: Pixels) -> list[zmq.Frame]:
+        """One request and its answer, without the head's error; raises CallError."""
+        if self._context is None:
+            self._context = zmq.Context()
+            self._socket = self._context.socket(zmq.REQ)
+            self._socket.setsockopt(zmq.LINGER, 0)
+            for option in (zmq.RCVTIMEO, zmq.SNDTIMEO):
+                self._socket.setsockopt(option, int(DEADLINE_S * 1e3))
+            self._socket.connect(self._endpoint)
+        try:
+            self._socket.send_multipart([json.dumps(head).encode(), *parts], copy=False)
+            answer: list[zmq.Frame] = self._socket.recv_multipart(copy=False)
+        except zmq.ZMQError as error:
+            self.close()  # a REQ socket that waits for an answer sends nothing else
+            raise CallError(f"ZeroMQ: no answer in {DEADLINE_S:g} s from {self._endpoint}: {error}") from error
+        about = json.loads(answer[0].bytes)
+        if "error" in about:
+            raise CallError(f"{about['error']['code']}: {about['error']['message']}")
+        if len(answer) != 1 + len(parts):
+            raise CallError(f"ZeroMQ: an answer of {len(answer)} parts")
+        return answer
+
+    def close(self) -> None:
+        if self._context is not None:
+            self._socket.close()
+            self._context.term()
+            self._context = None
+
+
+class SharedMemory(ZmqFrames):
+    """The frame stays where it was decoded: in a file in memory that both sides have mapped, half for the frame and
+    half for the changed one. Over ZeroMQ goes a head that names it."""
+
+    _name = ""
+    _linked = False
+    _frame: Pixels
+    _changed: Pixels
+
+    def room(self, height: int, width: int) -> Pixels:
+        size = height * width * CHANNELS
+        if not self._name or self._frame.shape != (height, width, CHANNELS):
+            self._forget()
+            memory = self._make(2 * size)
+            self._frame, self._changed = (
+                np.frombuffer(memory, np.uint8, size, start).reshape(height, width, CHANNELS) for start in (0, size)
+            )
+        return self._frame
+
+    def carry(self, frame: Pixels) -> tuple[Pixels, Mapping[str, Any]]:
+        try:
+            (head,) = self.ask({"width": frame.shape[1], "height": frame.shape[0], "slot": self._name})
+        except CallError:
+            self._forget()  # another server knows nothing of it
+            raise
+        if self._linked:  # the server has it mapped: from now on it is gone when both are
+            self._unlink()
+        return self._changed, _cpu(head)
+
+    def close(self) -> None:
+        self._forget()
+        super().close()
+
+    def _make(self, size: int) -> mmap.mmap:
+        name = uuid.uuid4().hex
+        path = folder() / name
+        try:
+            opened = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+            try:
+                os.fchmod(opened, 0o666)
+                os.posix_fallocate(opened, 0, size)
+                memory = mmap.mmap(opened, size)
+            finally:
+                os.close(opened)
+        except OSError as error:
+            path.unlink(missing_ok=True)
+            raise CallError(f"shared memory: {error.strerror}: {path}: is the volume `frames` mounted?") from error
+        self._name, self._linked = name, True
+        return memory
+
+    def _forget(self) -> None:
+        if self._linked:
+            self._unlink()
+        self._name = ""
+
+    def _unlink(self) -> None:
+        (folder() / self._name).unlink(missing_ok=True)
+        self._linked = False
+
+
+class GrpcFrames(FrameClient):
+    """Our typed message, in a call for each frame or on an open stream: Route.format.messages."""
+
+    def __init__(self, route: Route, address: str, path: str, on_connect: Callable[[], None]) -> None:
+        # It wants gevent's patches, which only the load's processes have.
+        from locustfiles.clients.grpc import CLIENTS
+
+        self._request, self._response = MESSAGES[route.format.messages]
+        self._client: Client = CLIENTS[route.format.messages](address, path, {}, on_connect=on_connect)
+
+    def carry(self, frame: Pixels) -> tuple[Pixels, Mapping[str, Any]]:
+        height, width, _ = frame.shape
+        request = self._request(width=width, height=height, pixels=frame.tobytes())
+        answer = self._response.FromString(self._client.send(Payload(request.SerializeToString(), 1)).body)
+        return np.frombuffer(answer.pixels, np.uint8).reshape(frame.shape), _timing(answer.cpu_ms)
+
+    def close(self) -> None:
+        self._client.close()
+
+
+MESSAGES: Mapping[str, Any] = {
+    UNARY: (pb.ChangeRequest, pb.ChangeResponse),
+    BOTH: (pb.ChangeStreamRequest, pb.ChangeStreamResponse),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A way to write a frame as text, and back: equal to the server's."""
+
+    write: Callable[[Pixels], str]
+    read: Callable[[str], Any]
+
+
+BASE64 = Text(lambda frame: base64.b64encode(frame).decode(), lambda text: base64.b64decode(text, validate=True))
+PYBASE64 = Text(
+    lambda frame: pybase64.b64encode_as_string(frame.reshape(-1)), lambda text: pybase64.b64decode(text, validate=True)
+)
+HEX = Text(lambda frame: binascii.hexlify(frame).decode(), binascii.unhexlify)
+JPEG = Text(
+    lambda frame: pybase64.b64encode_as_string(
+        simplejpeg.encode_jpeg(frame, quality=QUALITY, colorsubsampling=SUBSAMPLING)
+    ),
+    lambda text: simplejpeg.decode_jpeg(pybase64.b64decode(text, validate=True)),
+)
+
+
+class HttpFrames(FrameClient):
+    """Base of what goes over HTTP/1.1 on a kept connection."""
+
+    def __init__(self, route: Route, address: str, path: str, on_connect: Callable[[], None]) -> None:
+        self._client = HttpClient(address, path, route.format.headers, on_connect=on_connect)
+
+    def exchange(self, body: bytes) -> Answer:
+        """One request; raises CallError."""
+        return self._client.send(Payload(body, 1))
+
+    def close(self) -> None:
+        self._client.close()
+
+
+class TextFrames(HttpFrames):
+    """The frame as text in JSON."""
+
+    def __init__(self, text: Text, route: Route, address: str, path: str, on_connect: Callable[[], None]) -> None:
+        super().__init__(route, address, path, on_connect)
+        self._text = text
+
+    def carry(self, frame: Pixels) -> tuple[Pixels, Mapping[str, Any]]:
+        height, width, _ = frame.shape
+        message = {"width": width, "height": height, "frame": self._text.write(frame)}
+        answer = self.exchange(json.dumps(message).encode())
+        changed = self._text.read(json.loads(answer.body)["frame"])
+        return np.frombuffer(changed, np.uint8).reshape(frame.shape), answer.headers
+
+
+class MultipartFrames(HttpFrames):
+    """The bytes as a file in a form, the answer's as its body."""
+
+    def carry(self, frame: Pixels) -> tuple[Pixels, Mapping[str, Any]]:
+        answer = self.exchange(multipart(frame))
+        return np.frombuffer(answer.body, np.uint8).reshape(frame.shape), answer.headers
+
+
+def multipart(frame: Pixels) -> bytes:
+    """A form with width, height and the file `frame`."""
+    disposition = "content-disposition: form-data; name="
+    fields = "".join(
+        f'--{BOUNDARY}\r\n{disposition}"{name}"\r\n\r\n{number}\r\n'
+        for name, number in (("width", frame.shape[1]), ("height", frame.shape[0]))
+    )
+    file = f'--{BOUNDARY}\r\n{disposition}"frame"; filename="frame.rgb"\r\ncontent-type: image/raw\r\n\r\n'
+    return b"".join([(fields + file).encode(), frame.data, f"\r\n--{BOUNDARY}--\r\n".encode()])
+
+
+def _cpu(head: zmq.Frame) -> Mapping[str, str]:
+    return _timing(json.loads(head.bytes)["cpu_ms"])
+
+
+def _timing(cpu_ms: float) -> Mapping[str, str]:
+    """As our HTTP servers say it."""
+    return {"server-timing": f"cpu;dur={cpu_ms:.3f}"}
