@@ -14,7 +14,7 @@ from locustfiles import distance
 from locustfiles.answers import WrongAnswer
 from locustfiles.bench import claims
 from locustfiles.bench.measured import Cell
-from locustfiles.clients import Answer, CallError
+from locustfiles.clients import Answer
 from locustfiles.clients.policy import COLD
 from locustfiles.payloads import Images
 from locustfiles.routes import ANSWERS, UNARY
@@ -41,6 +41,7 @@ from locustfiles.studies.lists import (
     ROWS,
     STREAM,
     WORLD,
+    answer,
     published_kb,
 )
 from locustfiles.studies.study import RECEIVED
@@ -231,43 +232,21 @@ def test_all_other_claims_are_untouched_by_sizes() -> None:
     assert {claim.id for claim in CLAIMS if claim.measure == RECEIVED} == {"D8", "D9"}
 
 
-@pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, Any]]:
-    """What Toxiproxy is asked, where two toxics are left from before."""
-    said: list[tuple[str, str, Any]] = []
-
-    def ask(method: str, path: str, body: object = None) -> list[dict[str, str]]:
-        said.append((method, path, body))
-        return [{"name": "old-one"}, {"name": "old-two"}] if method == "GET" else []
-
-    monkeypatch.setattr(distance, "_ask", ask)
-    return said
+def result(*ratios: dict[str, Any]) -> dict[str, Any]:
+    """As much of a result as the answer needs."""
+    return {"cells": [asdict(cell) | {"id": cell.id} for cell in DISTANCE.cells(False)], "analysis": {"ratios": ratios}}
 
 
-def test_a_distance_replaces_the_one_before(asked: list[tuple[str, str, Any]]) -> None:
-    """Connections end, old toxics go, and each way has TCP's beginning, the bandwidth and its share of the delay."""
-    distance.apply("25ms-100mbit")
-    assert [call[:2] for call in asked[:4]] == [
-        ("POST", "/proxies/edge"),
-        ("GET", "/proxies/edge/toxics"),
-        ("DELETE", "/proxies/edge/toxics/old-one"),
-        ("DELETE", "/proxies/edge/toxics/old-two"),
-    ]
-    assert (asked[0][2], asked[-1][2]) == ({"enabled": False}, {"enabled": True})
-    toxics = {body["name"]: body["attributes"] for _, path, body in asked[4:-1] if path == "/proxies/edge/toxics"}
-    assert toxics == {
-        "tcp-upstream": {"round_trip": 25, "handshake": True},
-        "bandwidth-upstream": {"rate": 12_500},
-        "latency-upstream": {"latency": 12},
-        "tcp-downstream": {"round_trip": 25, "handshake": False},
-        "bandwidth-downstream": {"rate": 12_500},
-        "latency-downstream": {"latency": 13},
-    }
-    assert [body["type"] for _, _, body in asked[4:7]] == ["tcp", "bandwidth", "latency"]
-
-
-def test_no_proxy_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It says how to start one."""
-    monkeypatch.setattr(distance, "API", "http://127.0.0.1:1")
-    with pytest.raises(CallError, match=r"the distance proxy does not answer .*--profile transport"):
-        distance.apply("0ms-100mbit")
+def test_the_question_is_answered_from_the_numbers() -> None:
+    """What a kept connection, a channel per call and the encoding make of it, each where it was measured."""
+    near, far = ratio(GRPC, PROTOBUF, 1.2, NEAR), ratio(GRPC, PROTOBUF, 1.01, WORLD)
+    new, plain = ratio(GRPC_NEW, PROTOBUF, 6.91, WORLD), ratio(PROTOBUF, JSON, 0.82, WORLD)
+    assert answer(result(near, far, new, plain)) == (
+        "Across the world (300 ms, 100 Mbit/s) a gRPC list takes 1.01 times as long as REST with protobuf on a kept"
+        " connection and 6.91 times with a channel per call; REST with protobuf takes 0.82 times as long as with JSON."
+    )
+    assert answer(result(near, far)) == (
+        "Across the world (300 ms, 100 Mbit/s) a gRPC list takes 1.01 times as long as REST with protobuf on a kept"
+        " connection."
+    )
+    assert answer(result(near)) == ""
