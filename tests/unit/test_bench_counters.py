@@ -35,6 +35,7 @@ class Stack:
         self.executions: dict[int, int] = {}
         self.late: list[int] = []
         self.broken = False
+        self.paths: set[str] = set()
         for name in ("lo", "eth0", "eth1"):
             (self.network / name / "statistics").mkdir(parents=True)
         self.write()
@@ -70,6 +71,7 @@ class Stack:
             self.ns[stage] += ms * 1_000_000 * calls
 
     def page(self, path: str) -> str:
+        self.paths.add(path)
         self.opened += 1
         self.sent += 1000
         self.received += 1000
@@ -239,6 +241,16 @@ def test_somebody_elses_requests_are_said(stack: Stack) -> None:
     found = delta(before, read(cell(), "m"))
     assert (found.server_requests, found.probes, found.triton_stages_ms) == (5, 20, {})
     assert found.reasons == [counters.SOMEBODY_ELSE]
+
+
+def test_decoding_is_the_first_model_s_compute(stack: Stack) -> None:
+    """A model that takes photos is two in a row: of the sums of both, what the first one computes is named too."""
+    chosen = cell(route="onnx-jpeg-grpc", target="direct")
+    before = read(chosen, "m_jpeg")
+    stack.calls(3, edge=False)
+    found = delta(before, read(chosen, "m_jpeg")).triton_stages_ms
+    assert (found["triton.decode"], found["triton.total"]) == pytest.approx((32, 38))
+    assert "/v2/models/m_preprocess/stats" in stack.paths
 
 
 def test_the_stages_of_a_call(stack: Stack) -> None:
