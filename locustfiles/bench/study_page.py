@@ -165,12 +165,13 @@ def _word(name: str, row: Row) -> str:
         "policy": CONNECTIONS.get(value, value),
         "distance": value or "nothing between",
         "size": value or row["photo"],
+        "photo": "" if row["size"] else value,
     }
     return words.get(name, value)
 
 
 def _heading(study: Study, row: Row) -> str:
-    return ", ".join(filter(None, (_word(name, row) for name in study.columns)))
+    return ", ".join(filter(None, dict.fromkeys(_word(name, row) for name in study.columns)))
 
 
 def _headings(study: Study, rows: Sequence[Row]) -> list[str]:
@@ -201,6 +202,7 @@ def _table(study: Study, measure: Any, rows: Sequence[Row], *, beside: bool) -> 
 def _costs(study: Study, rows: Sequence[Row]) -> str:
     """Bytes, client encode and decode, connections and CPU of every cell."""
     head = ["row", "cell", "bytes sent", "bytes received", "encode, ms", "decode, ms", "connections", "client CPU"]
+    head += study.declared
     lines = [head, ["---", "---"] + ["---:"] * (len(head) - 2)]
     for row in rows:
         sent, received = (row[f"{way}_bytes_per_image"] for way in ("sent", "received"))
@@ -210,6 +212,7 @@ def _costs(study: Study, rows: Sequence[Row]) -> str:
         batch = row["batch"]
         bytes_ = [digits(None if count is None else count * batch) for count in (sent, received)]
         lines.append([row["name"], where, *bytes_, *times, digits(row["connections"]), cpu])
+        lines[-1] += [digits(numbers.get(row["name"])) for numbers in study.declared.values()]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 

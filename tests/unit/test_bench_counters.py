@@ -289,6 +289,14 @@ def test_counters_that_never_rest(stack: Stack, monkeypatch: pytest.MonkeyPatch)
     assert "did not come to rest" in delta(before, read(cell(), "m")).reasons[0]
 
 
+def test_an_open_stream_is_at_rest(stack: Stack) -> None:
+    """It is under way as long as its user lives; the edge's count of streams is not taken for one of calls."""
+    stack.under_way = 1
+    found = around(stack, cell(route="echo-grpc-stream-structured"), calls=5)
+    assert (found.reasons, found.server_requests) == ([], None)
+    assert found.edge_connections is not None
+
+
 def test_a_restarted_edge(stack: Stack) -> None:
     """Its counters went backwards, or it is younger than the window: no number, and why. The rest stays."""
     stack.calls(5)

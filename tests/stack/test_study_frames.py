@@ -1,0 +1,62 @@
+"""The study `frames` in its quick form, on the gateway of the profile `transport`."""
+
+from typing import Any
+
+import pytest
+
+from locustfiles.studies.frames import FRAMES, HTTP_ROWS, IN_PROCESS, ROWS
+from tests.docker import container, docker
+from tests.stack.test_bench import bench, result, visits
+
+
+@pytest.fixture(scope="module")
+def found(stack: None) -> dict[str, Any]:
+    status, said, folder = bench("frames", "--quick")
+    assert status == 0, said
+    return result(folder)
+
+
+@pytest.mark.timeout(240)
+def test_every_row_is_measured(found: dict[str, Any]) -> None:
+    """Three visits a row; every answer was the inverted frame; both sides' CPU time is known."""
+    assert found["ended"] == "finished"
+    assert {cell["name"] for cell in found["cells"]} == set(ROWS)
+    for cell, visit in visits(found):
+        about = f"{cell['id']}, block {visit['block']}: {visit['errors']} {visit['problem']}"
+        assert visit["requests"] > 0, about
+        assert visit["failures"] == 0, about
+        assert visit["connections"] == (1 if "http" in cell["name"] or "grpc" in cell["name"] else 0), about
+        assert visit["server_requests"] is None, about
+        assert visit["client_cpu"] > 0, about
+        assert ("server.cpu" in visit["stages_ms"]) is (cell["name"] != IN_PROCESS), about
+    assert {cell["id"]: cell["marks"] for cell in found["analysis"]["cells"] if cell["marks"]} == {}
+
+
+def test_every_row_gives_the_same_frame(found: dict[str, Any]) -> None:
+    """Compared before anything is timed, and after."""
+    assert set(found["parity"]) == set(ROWS)
+    assert {name: one for name, one in found["parity"].items() if not one["agrees"]} == {}
+
+
+def test_pixels_go_over_the_network_only_where_they_must(found: dict[str, Any]) -> None:
+    """Base64 is a third larger than the frame and hex twice as large; in shared memory next to nothing is sent."""
+    sent = {cell["id"].split("/")[0]: cell["sent_bytes_per_image"] or 0 for cell in found["analysis"]["cells"]}
+    frame = 1280 * 720 * 3
+    for row, least in (("http-hex", 2), ("http-base64", 4 / 3), ("http-pybase64", 4 / 3), ("grpc", 1)):
+        assert least * frame < sent[f"frames-{row}"] < 1.1 * least * frame
+    assert 0 < sent["frames-http-jpeg"] < frame / 3
+    assert max(sent[row] for row in (IN_PROCESS, "frames-shm-zmq", "frames-zmq")) < 1000
+
+
+def test_every_claim_has_a_verdict(found: dict[str, Any]) -> None:
+    """One of three, for each of the claims; and the question has an answer."""
+    verdicts = {one["id"]: one["verdict"] for one in found["analysis"]["hypotheses"]}
+    assert list(verdicts) == [claim.id for claim in FRAMES.claims]
+    assert set(verdicts.values()) <= {"reproduced", "not reproduced", "cannot tell"}
+    assert all(row in FRAMES.answer(found) for row in ("frames-shm-zmq", *HTTP_ROWS))
+
+
+def test_nothing_is_left_in_the_shared_memory(found: dict[str, Any]) -> None:
+    """The bench's processes were killed, and their frames are gone with them: the socket alone is there."""
+    listed = docker("exec", container("frames")["Id"], "ls", "/frames")
+    assert listed.split() == ["zmq"]

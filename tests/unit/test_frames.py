@@ -1,0 +1,340 @@
+"""The gateway of frames over real sockets: every protocol inverts the frame, refuses the same, and goes on."""
+
+import base64
+import http.client
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+import simplejpeg
+import zmq
+from fiveway.transport.v1 import frames_pb2 as pb
+from fiveway.transport.v1 import frames_pb2_grpc
+
+from gateways.core.errors import ServeError
+from gateways.frames.frame import Usage, pixels
+from gateways.frames.zeromq import MAX_SLOTS, Slots
+from tests.repository import ROOT
+
+JSON = "application/json"
+FRAME = np.random.default_rng(0).integers(0, 256, (48, 64, 3), np.uint8)
+HEIGHT, WIDTH, _ = FRAME.shape
+RAW, CHANGED = FRAME.tobytes(), (255 - FRAME).tobytes()
+SHAPE: dict[str, Any] = {"width": WIDTH, "height": HEIGHT}
+TEXTS = {
+    "base64": (base64.b64encode(RAW).decode(), base64.b64encode(CHANGED).decode()),
+    "pybase64": (base64.b64encode(RAW).decode(), base64.b64encode(CHANGED).decode()),
+    "hex": (RAW.hex(), CHANGED.hex()),
+}
+
+
+@dataclass(frozen=True)
+class Server:
+    """Where it listens."""
+
+    http: int
+    grpc: int
+    folder: Path
+
+    def post(self, path: str, body: bytes, kind: str = JSON) -> tuple[int, dict[str, str], bytes]:
+        connection = http.client.HTTPConnection("127.0.0.1", self.http, timeout=30)
+        try:
+            connection.request("POST", f"/frames/{path}", body, {"content-type": kind})
+            response = connection.getresponse()
+            return response.status, {name.lower(): value for name, value in response.getheaders()}, response.read()
+        finally:
+            connection.close()
+
+    def text(self, path: str, **message: object) -> tuple[int, dict[str, str], Any]:
+        status, headers, body = self.post(path, json.dumps(message).encode())
+        return status, headers, json.loads(body)
+
+    def zmq(self, *parts: bytes, timeout_ms: int = 10_000) -> list[bytes]:
+        with zmq.Context() as context, context.socket(zmq.REQ) as socket:
+            socket.setsockopt(zmq.LINGER, 0)
+            socket.setsockopt(zmq.RCVTIMEO, timeout_ms)
+            socket.connect(f"ipc://{self.folder / 'zmq'}")
+            socket.send_multipart(parts)
+            return socket.recv_multipart()
+
+    def slot(self, name: str, data: bytes) -> Path:
+        path = self.folder / name
+        path.write_bytes(data)
+        return path
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("f")
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.unit.frames_server", folder],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout
+        http_port, grpc_port = map(int, process.stdout.readline().split())
+        yield Server(http_port, grpc_port, folder)
+        process.stdin.close()  # type: ignore[union-attr]
+        assert process.wait(10) == 0, "it ends when it is told to"
+
+
+@pytest.fixture
+def stub(server: Server) -> Iterator[frames_pb2_grpc.FrameServiceStub]:
+    with grpc.insecure_channel(f"127.0.0.1:{server.grpc}") as channel:
+        yield frames_pb2_grpc.FrameServiceStub(channel)
+
+
+def form(fields: dict[str, object], file: bytes | None = RAW, end: str = "--") -> bytes:
+    parts = [
+        f'--b\r\ncontent-disposition: form-data; name="{name}"\r\n\r\n{value}\r\n' for name, value in fields.items()
+    ]
+    body = "".join(parts).encode()
+    if file is not None:
+        body += b'--b\r\ncontent-disposition: form-data; name="frame"; filename="f"\r\n\r\n' + file + b"\r\n"
+    return body + f"--b{end}\r\n".encode()
+
+
+FORM = "multipart/form-data; boundary=b"
+
+
+@pytest.mark.parametrize("path", TEXTS)
+def test_a_frame_as_text_comes_back_inverted(server: Server, path: str) -> None:
+    """As base64 by either library, and as hex; the answer says what CPU time it took."""
+    sent, wanted = TEXTS[path]
+    status, headers, answer = server.text(path, **SHAPE, frame=sent)
+    assert (status, answer) == (200, {"frame": wanted})
+    name, _, duration = headers["server-timing"].partition(";dur=")
+    assert name == "cpu"
+    assert float(duration) > 0
+
+
+def test_a_jpeg_comes_back_inverted(server: Server) -> None:
+    """As a JPEG, close to the inverted frame; one of another size is refused before it is decoded."""
+    smooth = np.linspace(0, 255, FRAME.size).astype(np.uint8).reshape(FRAME.shape)
+    text = base64.b64encode(simplejpeg.encode_jpeg(smooth, quality=95)).decode()
+    status, _, answer = server.text("jpeg", **SHAPE, frame=text)
+    found = simplejpeg.decode_jpeg(base64.b64decode(answer["frame"]))
+    assert (status, found.shape) == (200, FRAME.shape)
+    assert np.abs(found.astype(int) - (255 - smooth)).mean() < 4
+    status, _, answer = server.text("jpeg", width=WIDTH, height=HEIGHT - 1, frame=text)
+    assert status == 400
+    assert answer["error"]["message"] == "the JPEG is 64 x 48, width and height say 64 x 47"
+
+
+def test_a_form_comes_back_as_bytes(server: Server) -> None:
+    """The file of the form, inverted."""
+    status, headers, body = server.post("multipart", form(SHAPE), FORM)
+    assert (status, headers["content-type"], body) == (200, "application/octet-stream", CHANGED)
+
+
+def test_grpc_answers_alike_in_a_call_and_in_a_stream(stub: frames_pb2_grpc.FrameServiceStub) -> None:
+    """Each message of a stream has its own answer, in order."""
+    answer = stub.Change(pb.ChangeRequest(pixels=RAW, **SHAPE))
+    assert answer.pixels == CHANGED
+    assert answer.cpu_ms > 0
+    asked = [pb.ChangeStreamRequest(pixels=data, **SHAPE) for data in (RAW, CHANGED, RAW)]
+    assert [found.pixels for found in stub.ChangeStream(iter(asked))] == [CHANGED, RAW, CHANGED]
+
+
+def test_zeromq_carries_bytes_or_the_name_of_shared_memory(server: Server) -> None:
+    """In shared memory the frame stays, and the inverted one is beside it; also after the file is unlinked."""
+    head, changed = server.zmq(json.dumps(SHAPE).encode(), RAW)
+    assert changed == CHANGED
+    assert json.loads(head)["cpu_ms"] > 0
+    path = server.slot("shared12", RAW + bytes(len(RAW)))
+    asked = json.dumps(SHAPE | {"slot": "shared12"}).encode()
+    with path.open("rb") as opened:
+        (head,) = server.zmq(asked)
+        assert set(json.loads(head)) == {"cpu_ms"}
+        assert opened.read() == RAW + CHANGED
+        path.unlink()
+        assert "error" not in json.loads(server.zmq(asked)[0])
+
+
+def test_usage_counts_the_frames_that_were_changed(server: Server) -> None:
+    """And the process's CPU time."""
+
+    def usage() -> dict[str, float]:
+        connection = http.client.HTTPConnection("127.0.0.1", server.http, timeout=30)
+        connection.request("GET", "/frames/usage")
+        found: dict[str, float] = json.loads(connection.getresponse().read())
+        connection.close()
+        return found
+
+    before = usage()
+    server.text("hex", **SHAPE, frame=RAW.hex())
+    server.text("hex", **SHAPE, frame="x")
+    after = usage()
+    assert after["frames"] - before["frames"] == 1
+    assert after["cpu_s"] > before["cpu_s"]
+
+
+BAD_TEXT: list[tuple[str, bytes, str, int, str]] = [
+    ("base64", b"{", JSON, 400, "the body is not JSON"),
+    ("base64", b"[" * 100_000, JSON, 400, "the body is not JSON"),
+    ("base64", b"[]", JSON, 400, 'the field "frame" is missing'),
+    ("base64", b'{"frame": 5}', JSON, 400, 'the field "frame" is missing or not a string'),
+    ("base64", b'{"frame": ""}', JSON, 400, "a frame of None x None: send whole numbers"),
+    ("base64", b'{"width": 1, "height": true, "frame": ""}', JSON, 400, "1 x True"),
+    ("base64", b'{"width": 1921, "height": 1080, "frame": ""}', JSON, 400, "1 to 2073600 pixels"),
+    ("base64", b'{"width": 1, "height": 1, "frame": "****"}', JSON, 400, "frame cannot be decoded"),
+    ("pybase64", b'{"width": 1, "height": 1, "frame": "****"}', JSON, 400, "frame cannot be decoded"),
+    ("base64", b'{"width": 1, "height": 2, "frame": "AAAA"}', JSON, 400, "3 bytes for a frame of 1 x 2: send 6"),
+    ("hex", b'{"width": 1, "height": 1, "frame": "00000"}', JSON, 400, "frame cannot be decoded"),
+    ("hex", '{"width": 1, "height": 1, "frame": "é"}'.encode(), JSON, 400, "frame cannot be decoded"),
+    ("jpeg", b'{"width": 1, "height": 1, "frame": "AAAA"}', JSON, 400, "frame cannot be decoded"),
+    ("hex", b"{}", "text/plain", 415, "send application/json"),
+    ("multipart", b"{}", JSON, 415, "send multipart/form-data"),
+    ("multipart", form(SHAPE, None), FORM, 400, 'the form has no file "frame"'),
+    ("multipart", form(SHAPE | {"frame": "x"}, None), FORM, 400, "the form cannot be read"),
+    ("multipart", form({"frame": "x"}, None), FORM, 400, 'the form has no file "frame"'),
+    ("multipart", form({"width": "x", "height": 1}), FORM, 400, "a frame of 'x' x 1"),
+    ("multipart", form({}), FORM, 400, "a frame of 'None' x 'None'"),
+    ("multipart", form(SHAPE, RAW[:-1]), FORM, 400, f"{len(RAW) - 1} bytes for a frame of 64 x 48"),
+    ("multipart", form(SHAPE, end=""), FORM, 400, "the form is truncated"),
+    ("nothing", b"{}", JSON, 404, "no such path"),
+]
+
+
+@pytest.mark.parametrize(("path", "body", "kind", "status", "says"), BAD_TEXT)
+def test_http_says_what_is_wrong(server: Server, path: str, body: bytes, kind: str, status: int, says: str) -> None:
+    """The status, and one line for the client; the next request is answered."""
+    found, _, answer = server.post(path, body, kind)
+    error = json.loads(answer)["error"]
+    assert (found, set(error)) == (status, {"code", "message"}), answer
+    assert says in error["message"]
+    assert "\n" not in error["message"]
+    assert server.text("hex", **SHAPE, frame=RAW.hex())[0] == 200
+
+
+def test_a_body_above_the_limit_is_refused_unread(server: Server) -> None:
+    """By its announced length."""
+    connection = http.client.HTTPConnection("127.0.0.1", server.http, timeout=30)
+    connection.putrequest("POST", "/frames/base64")
+    connection.putheader("content-type", JSON)
+    connection.putheader("content-length", str(64 * 1024**2))
+    connection.endheaders()
+    assert connection.getresponse().status == 413
+    connection.close()
+
+
+def test_grpc_says_what_is_wrong(server: Server, stub: frames_pb2_grpc.FrameServiceStub) -> None:
+    """Bytes that are no message, a wrong size, too large a message: also in a stream, which then ends."""
+    with grpc.insecure_channel(f"127.0.0.1:{server.grpc}") as channel:
+        call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(
+            "/fiveway.transport.v1.FrameService/Change"
+        )
+        for body, code, says in (
+            (b"\xff", "INVALID_ARGUMENT", "generate your client"),
+            (b"", "INVALID_ARGUMENT", "a frame of 0 x 0"),
+            (pb.ChangeRequest(pixels=RAW[:-1], **SHAPE).SerializeToString(), "INVALID_ARGUMENT", "send 9216"),
+            (bytes(17 * 1024**2), "RESOURCE_EXHAUSTED", "larger than max"),
+        ):
+            with pytest.raises(grpc.RpcError) as failed:
+                call(body, timeout=30)
+            assert (failed.value.code().name, says in str(failed.value.details())) == (code, True), (
+                failed.value.details()
+            )
+    asked = [pb.ChangeStreamRequest(pixels=RAW, **SHAPE), pb.ChangeStreamRequest(pixels=b"")]
+    answers = stub.ChangeStream(iter(asked))
+    assert next(answers).pixels == CHANGED
+    with pytest.raises(grpc.RpcError) as failed:
+        next(answers)
+    assert failed.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+
+
+BAD_PARTS: list[tuple[list[bytes], str, str]] = [
+    ([b"\xff\0garbage"], "INVALID_ARGUMENT", "the first part is no JSON object"),
+    ([b""], "INVALID_ARGUMENT", "the first part is no JSON object"),
+    ([b"[]"], "INVALID_ARGUMENT", "the first part is no JSON object"),
+    ([b"[" * 1000], "INVALID_ARGUMENT", "the first part is no JSON object"),
+    ([b" " * 2000 + b"{}"], "INVALID_ARGUMENT", "at most 1024 bytes"),
+    ([b"{}"], "INVALID_ARGUMENT", "1 parts: send a JSON head"),
+    ([b"{}", RAW], "INVALID_ARGUMENT", "a frame of None x None"),
+    ([json.dumps(SHAPE).encode(), RAW[1:]], "INVALID_ARGUMENT", "9215 bytes for a frame of 64 x 48: send 9216"),
+    ([json.dumps(SHAPE).encode(), RAW, RAW], "INVALID_ARGUMENT", "3 parts"),
+    ([json.dumps(SHAPE | {"slot": "../secret"}).encode()], "INVALID_ARGUMENT", "slot is no name"),
+    ([json.dumps(SHAPE | {"slot": 5}).encode()], "INVALID_ARGUMENT", "slot is no name"),
+    ([json.dumps(SHAPE | {"slot": "missing123"}).encode()], "NOT_FOUND", "No such file"),
+    ([json.dumps(SHAPE | {"slot": "shortfile"}).encode()], "INVALID_ARGUMENT", "needs 18432, for both"),
+    ([json.dumps(SHAPE | {"slot": "emptyfile"}).encode()], "INVALID_ARGUMENT", "has no memory"),
+    ([json.dumps(SHAPE | {"slot": "linkedfile"}).encode()], "NOT_FOUND", "cannot be opened"),
+    ([json.dumps(SHAPE | {"slot": "folderfolder"}).encode()], "NOT_FOUND", "cannot be opened"),
+    ([json.dumps(SHAPE | {"slot": "pipepipe"}).encode()], "INVALID_ARGUMENT", "has no memory"),
+]
+
+
+@pytest.mark.parametrize(("parts", "code", "says"), BAD_PARTS)
+def test_zeromq_says_what_is_wrong(server: Server, parts: list[bytes], code: str, says: str) -> None:
+    """An error where the head would be; the next request is answered."""
+    server.slot("shortfile", RAW)
+    server.slot("emptyfile", b"")
+    if not (server.folder / "linkedfile").is_symlink():
+        (server.folder / "linkedfile").symlink_to(server.slot("target123", RAW * 2))
+        (server.folder / "folderfolder").mkdir()
+        os.mkfifo(server.folder / "pipepipe")
+    (answer,) = server.zmq(*parts)
+    error = json.loads(answer)["error"]
+    assert error["code"] == code
+    assert says in error["message"]
+    assert server.zmq(json.dumps(SHAPE).encode(), RAW)[1] == CHANGED
+
+
+def test_a_message_above_the_limit_ends_its_connection_and_nothing_else(server: Server) -> None:
+    """ZeroMQ drops it; others are answered."""
+    with pytest.raises(zmq.Again):
+        server.zmq(json.dumps(SHAPE).encode(), bytes(17 * 1024**2), timeout_ms=500)
+    assert server.zmq(json.dumps(SHAPE).encode(), RAW)[1] == CHANGED
+
+
+def test_a_slot_that_was_cut_is_refused(tmp_path: Path) -> None:
+    """Between two frames: the server does not touch memory that is gone."""
+    slots, path = Slots(tmp_path), tmp_path / "slot1234"
+    path.write_bytes(RAW * 2)
+    slots.change("slot1234", WIDTH, HEIGHT)
+    os.truncate(path, 100)
+    with pytest.raises(ServeError, match="has 100 bytes"):
+        slots.change("slot1234", WIDTH, HEIGHT)
+
+
+def test_few_slots_stay_mapped(tmp_path: Path) -> None:
+    """The one that was unused for longest makes room; a client whose slot is gone is told."""
+    slots = Slots(tmp_path)
+    for number in range(MAX_SLOTS + 1):
+        path = tmp_path / f"slot{number:04}"
+        path.write_bytes(RAW * 2)
+        slots.change(path.name, WIDTH, HEIGHT)
+        path.unlink()
+    slots.change("slot0001", WIDTH, HEIGHT)
+    with pytest.raises(ServeError, match="slot0000 cannot be opened"):
+        slots.change("slot0000", WIDTH, HEIGHT)
+
+
+def test_cpu_time_is_told_once() -> None:
+    """Each answer has what the process used since the answer before it, whoever used it."""
+    usage = Usage()
+    end = time.process_time() + 0.02
+    while time.process_time() < end:
+        pass
+    assert usage.spent_ms() >= 20
+    assert usage.spent_ms() < 20
+    assert usage.frames == 2
+
+
+def test_the_bytes_of_a_frame_are_not_copied() -> None:
+    """A view of what arrived."""
+    data = bytearray(RAW)
+    frame = pixels(data, WIDTH, HEIGHT)
+    data[0] ^= 255
+    assert frame[0, 0, 0] == data[0]

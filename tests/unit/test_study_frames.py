@@ -1,0 +1,236 @@
+"""The study `frames`: the pan, the clients of all rows against the real gateway, and the claims on made-up ratios."""
+
+import json
+import os
+import subprocess
+import sys
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import simplejpeg
+
+from locustfiles.answers import WrongAnswer
+from locustfiles.bench import claims
+from locustfiles.bench.launcher import Window, launcher
+from locustfiles.bench.measured import Cell
+from locustfiles.clients import CallError
+from locustfiles.clients.frames import Changed, SharedMemory
+from locustfiles.payloads import Images
+from locustfiles.studies import STUDIES, WAYS
+from locustfiles.studies.frames import (
+    CLAIMS,
+    COPIES,
+    FPS,
+    FRAMES,
+    FULL_HD,
+    GRPC,
+    HD,
+    IN_PROCESS,
+    JPEG_HTTP,
+    MULTIPART_HTTP,
+    PAN,
+    ROWS,
+    SHM,
+    ZMQ,
+    answer,
+    camera,
+    encode,
+)
+from locustfiles.studies.study import LOWER, PER_SECOND
+from tests.repository import ROOT
+from tests.unit.tiny_artifacts import tiny
+
+WINDOW = Window(seconds=0.6, warm_s=0.1)
+# In a process of its own, because the load's clients patch it.
+PARITY = """
+import json, locust
+from locustfiles.bench import parity
+from locustfiles.studies import STUDIES
+print(json.dumps(parity.check(STUDIES["frames"].cells(True), "http://127.0.0.1:1")))
+"""
+
+
+@pytest.fixture(scope="module")
+def environment(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """A gateway that runs, and what the load must know of it."""
+    folder = tmp_path_factory.mktemp("f")
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.unit.frames_server", folder],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout
+        http, grpc = (f"127.0.0.1:{port}" for port in process.stdout.readline().split())
+        yield {
+            "FRAMES": str(folder),
+            "DIRECT_ADDRESSES": f"frames:8000={http} frames:50051={grpc}",
+            "ARTIFACTS": str(tiny(tmp_path_factory.mktemp("a"), side=1)),
+            "PYTHONPATH": f"{root}:{root / 'proto' / 'gen'}",
+        }
+        process.communicate()
+
+
+def test_the_pan_is_deterministic_and_moves() -> None:
+    """Frames of the size that was asked for, all different, made alike again; each knows its inverted CRC-32."""
+    frames = camera(HD)
+    assert len({frame.body for frame in frames}) == len(frames) == PAN
+    for turn in (0, PAN - 1):
+        found = encode(Images((), Path(), "", HD, turn))
+        pixels = simplejpeg.decode_jpeg(found.body)
+        assert pixels.shape == (720, 1280, 3)
+        assert int(found.headers["crc32"]) == zlib.crc32(255 - pixels)
+    camera.cache_clear()
+    assert [frame.body for frame in camera(HD)] == [frame.body for frame in frames]
+    assert {**camera(FULL_HD)[0].headers, "crc32": ""} == {"width": "1920", "height": "1080", "crc32": ""}
+
+
+@pytest.mark.timeout(120)
+def test_every_row_gives_the_same_frame(environment: dict[str, str]) -> None:
+    """The inverted one: bit for bit, and as JPEG close to it; nothing of it is left in the shared folder."""
+    done = subprocess.run(
+        [sys.executable, "-c", PARITY],
+        cwd=ROOT,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found = json.loads(done.stdout)
+    assert set(found) == set(ROWS)
+    why = {name: one["why"] for name, one in found.items()}
+    assert why == dict.fromkeys(ROWS, f"equal to {IN_PROCESS}'s") | {
+        JPEG_HTTP: f"on average within 4 of {IN_PROCESS}'s"
+    }
+    assert all(one["agrees"] for one in found.values())
+    assert [path.name for path in Path(environment["FRAMES"]).iterdir()] == ["zmq"]
+
+
+@pytest.mark.timeout(120)
+def test_a_visit_counts_its_frames_and_the_cpu_time_of_both_sides(
+    environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In process and in shared memory; the server's CPU time is known where there is a server."""
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    with launcher("http://127.0.0.1:1", seed=1) as load:
+        for row in (IN_PROCESS, SHM):
+            (cell,) = [cell for cell in FRAMES.cells(True) if cell.name == row]
+            found = load.visit(cell, WINDOW, block=1, position=1)
+            assert (found.problem, found.errors) == ("", {})
+            assert found.requests > 0
+            assert found.client_cpu > 0
+            assert ("server.cpu" in found.stages_ms) is (row == SHM)
+    assert [path.name for path in Path(environment["FRAMES"]).iterdir()] == ["zmq"]
+
+
+def test_a_client_says_that_its_folder_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the volume is not mounted, shared memory fails with what to look at."""
+    monkeypatch.setenv("FRAMES", str(tmp_path / "absent"))
+    client = SharedMemory(ROWS[SHM], "", "zmq", lambda: None)
+    with pytest.raises(CallError, match="is the volume `frames` mounted"):
+        client.send(camera(HD)[0])
+    client.close()
+
+
+def test_a_frame_that_is_not_the_inverted_one_is_wrong() -> None:
+    """By its CRC-32; a lossy one by how far its pixels are away."""
+    sent = np.zeros((720, 1280, 3), np.uint8)
+    right = 255 - sent
+
+    def changed(frame: Any) -> Changed:
+        return Changed(b"", frame=frame, sent=sent, crc32=zlib.crc32(frame), wanted=zlib.crc32(right))
+
+    ROWS[ZMQ].format.check(changed(right), 1)
+    ROWS[JPEG_HTTP].format.check(changed(right - 3), 1)
+    for row, wrong in ((ZMQ, right - 3), (ZMQ, sent), (JPEG_HTTP, right - 30), (JPEG_HTTP, sent)):
+        with pytest.raises(WrongAnswer):
+            ROWS[row].format.check(changed(wrong), 1)
+
+
+def test_the_cells() -> None:
+    """Every row with one user, directly: at 720p, and in the whole study at 1080p too; that is within its time."""
+    assert STUDIES["frames"] is FRAMES
+    assert all(WAYS[row] is route for row, route in ROWS.items())
+    for quick, sizes in ((True, {HD}), (False, {HD, FULL_HD})):
+        cells = FRAMES.cells(quick)
+        assert {(cell.name, cell.size) for cell in cells} == {(row, size) for row in ROWS for size in sizes}
+        assert {(cell.users, cell.target, cell.policy, cell.batch) for cell in cells} == {(1, "direct", "pooled", 1)}
+    assert len(FRAMES.cells(False)) * FRAMES.blocks * (FRAMES.seconds + 1.4) <= 7 * 60
+
+
+def test_the_published_rows() -> None:
+    """Nine of the ten rows have a number; that of shared memory is 95 of 105 frames per second."""
+    assert (len(FPS), FPS[IN_PROCESS], FPS[SHM], FPS[MULTIPART_HTTP]) == (9, 105, 95, 3.5)
+    assert FRAMES.published({"name": SHM}) == {"published": 95}
+    assert FRAMES.published({"name": "frames-grpc-stream"}) == {}
+
+
+def test_copies_are_declared_for_every_row() -> None:
+    """None in one process and in shared memory."""
+    assert set(COPIES) == set(ROWS)
+    assert {row for row, copies in COPIES.items() if not copies} == {IN_PROCESS, SHM}
+
+
+def ratio(a: str, b: str, value: float, size: str = HD) -> dict[str, Any]:
+    """A ratio of frames per second with a narrow interval around `value`."""
+    return {
+        "a": Cell(a, a, target="direct", size=size).id,
+        "b": Cell(b, b, target="direct", size=size).id,
+        "a_name": a,
+        "b_name": b,
+        "measure": PER_SECOND,
+        "value": value,
+        "low": value * 0.99,
+        "high": value * 1.01,
+        "verdict": "lower" if value < 0.99 else "higher" if value > 1.01 else "no difference shown",
+        "why": [],
+    }
+
+
+def judged(right: float) -> dict[str, str]:
+    """The verdicts where every ratio is `right`, or its inverse where a claim expects the other side."""
+    cells = {cell.id: {"size": cell.size} for cell in FRAMES.cells(False)}
+    found = {}
+    for claim in CLAIMS:
+        value = 1 / right if claim.expected == LOWER else right
+        ratios = [ratio(a, b, value) for a, b in claim.pairs]
+        (verdict,) = [one for one in claims.judge(FRAMES, cells, ratios) if one["id"] == claim.id]
+        found[claim.id] = verdict["verdict"]
+    return found
+
+
+def test_claims_are_judged() -> None:
+    """On the side of the finding it is reproduced, on the other not; one that names a size has to reach it."""
+    assert set(judged(5).values()) == {"reproduced"}
+    sized = dict.fromkeys(["zmq-grpc", "grpc-http"], "not reproduced")
+    assert judged(1.2) == dict.fromkeys(judged(1.2), "reproduced") | sized
+    assert set(judged(0.5).values()) == {"not reproduced"}
+
+
+def test_every_claim_rests_on_pairs_that_are_compared() -> None:
+    """Else it could never be judged; and each row is set against the baseline."""
+    assert {pair for claim in CLAIMS for pair in claim.pairs} <= set(FRAMES.pairs)
+    assert {(row, IN_PROCESS) for row in ROWS} - {(IN_PROCESS, IN_PROCESS)} <= set(FRAMES.pairs)
+
+
+def test_the_answer_is_what_each_way_keeps() -> None:
+    """Best first, size by size; without a verdict a row is left out."""
+    cells = [{"id": cell.id, "size": cell.size} for cell in FRAMES.cells(False)]
+    ratios = [
+        ratio(GRPC, IN_PROCESS, 0.3),
+        ratio(SHM, IN_PROCESS, 0.97),
+        ratio(SHM, IN_PROCESS, 0.98, FULL_HD),
+        ratio(ZMQ, IN_PROCESS, 0.6) | {"verdict": "no verdict"},
+        ratio(SHM, ZMQ, 1.5),
+    ]
+    assert answer({"cells": cells, "analysis": {"ratios": ratios}}) == (
+        "On this machine, of one process's frames per second are kept at 1280x720 frames-shm-zmq 0.97, "
+        "frames-grpc 0.3; at 1920x1080 frames-shm-zmq 0.98."
+    )
+    assert answer({"cells": cells, "analysis": {"ratios": []}}) == ""
