@@ -373,7 +373,7 @@ def answer(result: Mapping[str, Any]) -> str:
 ENCODINGS = Study(
     name="encodings",
     question="In which form should a client send numbers to a model server?",
-    source="Python Wrapper Benchmarking: GitHub repository SeldonIO/seldon-core, python_serialization.ipynb in "
+    source="means in Python Wrapper Benchmarking, GitHub repository SeldonIO/seldon-core, python_serialization.ipynb in "
     "testing/benchmarking/python",
     routes=SELDON | KSERVE,
     cells=cells,
