@@ -89,8 +89,8 @@ class Triton:
 
     successes: int
     ns: Mapping[str, int]
-    """Sums over the requests: `success` (from the request's arrival at the core to its answer), `queue` and COMPUTE.
-    Where the model takes photos also DECODE, which is a part of COMPUTE."""
+    """Sums over the requests: `success` (from the request's arrival at the core to its answer), `queue` and COMPUTE;
+    where the model takes photos also DECODE, which is a part of COMPUTE."""
     executions: Mapping[int, Mapping[str, int]]
     """By images in the execution: how many (`count`), and the ns that they took in each of COMPUTE."""
 

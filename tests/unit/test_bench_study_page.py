@@ -47,7 +47,7 @@ every = pytest.mark.parametrize("study", STUDIES)
 
 @every
 def test_the_page_has_every_part(study: str) -> None:
-    """Question, answer, rows with their numbers, what a call costs, claims with verdicts, what to do, and the result."""
+    """Question, rows with their numbers, what a call costs, claims with verdicts, what to do, and the result."""
     text = study_page.page(made(study), FOLDER)
     about = STUDIES[study]
     assert text.startswith(f"# {about.question}\n")
@@ -76,7 +76,7 @@ def test_the_plot_names_every_row_and_fetches_nothing() -> None:
     svg = study_page.plot(made("base"))
     for cell in STUDIES["base"].cells(True):
         assert f">{cell.name}</text>" in svg
-    assert "href=\"http" not in svg
+    assert 'href="http' not in svg
 
 
 def test_what_has_no_page_is_refused() -> None:
