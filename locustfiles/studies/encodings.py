@@ -373,8 +373,8 @@ def answer(result: Mapping[str, Any]) -> str:
 ENCODINGS = Study(
     name="encodings",
     question="In which form should a client send numbers to a model server?",
-    source="Python Wrapper Benchmarking: GitHub repository SeldonIO/seldon-core, python_serialization.ipynb in "
-    "testing/benchmarking/python",
+    source="means in Python Wrapper Benchmarking, GitHub repository SeldonIO/seldon-core, "
+    "testing/benchmarking/python/python_serialization.ipynb",
     routes=SELDON | KSERVE,
     cells=cells,
     pairs=_pairs(),
