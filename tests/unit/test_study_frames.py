@@ -140,6 +140,19 @@ def test_a_client_says_that_its_folder_is_missing(tmp_path: Path, monkeypatch: p
     client.close()
 
 
+def test_a_client_says_that_the_server_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the profile is off the volume is empty; what was put there is gone with the client."""
+    monkeypatch.setenv("FRAMES", str(tmp_path))
+    for row in (SHM, ZMQ):
+        client = WAYS[row].format.client
+        assert client
+        opened = client(WAYS[row], "", "zmq", lambda: None)
+        with pytest.raises(CallError, match="docker compose --profile transport up"):
+            opened.send(camera(HD)[0])
+        opened.close()
+        assert list(tmp_path.iterdir()) == []
+
+
 def test_a_frame_that_is_not_the_inverted_one_is_wrong() -> None:
     """By its CRC-32; a lossy one by how far its pixels are away."""
     sent = np.zeros((720, 1280, 3), np.uint8)
