@@ -57,23 +57,33 @@ def folder() -> Path:
 
 
 class FrameClient(ABC):
-    """Decodes a camera's frame, has it changed, reads the changed one: that is a call."""
+    """Decodes a camera's frame, has it changed, reads and draws the changed one: that is a call."""
 
     _room: Pixels | None = None
+    _screen: Pixels | None = None
 
     def send(self, payload: Payload) -> Answer:
         height, width = int(payload.headers["height"]), int(payload.headers["width"])
         frame = self.room(height, width)
         simplejpeg.decode_jpeg(payload.body, buffer=frame)
         changed, headers = self.carry(frame)
-        wanted = int(payload.headers["crc32"])
-        return Changed(b"", headers, frame=changed, sent=frame, crc32=zlib.crc32(changed), wanted=wanted)
+        crc32 = zlib.crc32(changed)
+        self.draw(changed)
+        return Changed(b"", headers, frame=changed, sent=frame, crc32=crc32, wanted=int(payload.headers["crc32"]))
 
     def room(self, height: int, width: int) -> Pixels:
         """Where the camera's frame is decoded to: the same memory for every frame."""
         if self._room is None or self._room.shape != (height, width, CHANNELS):
             self._room = np.empty((height, width, CHANNELS), np.uint8)
         return self._room
+
+    def draw(self, frame: Pixels) -> None:
+        """Into a window's memory, headless: 32 bits a pixel; blue, green, red and one unused."""
+        height, width, _ = frame.shape
+        if self._screen is None or self._screen.shape[:2] != (height, width):
+            self._screen = np.zeros((height, width, 4), np.uint8)
+        for channel in range(CHANNELS):
+            self._screen[:, :, 2 - channel] = frame[:, :, channel]
 
     @abstractmethod
     def carry(self, frame: Pixels) -> tuple[Pixels, Mapping[str, Any]]:
