@@ -195,16 +195,20 @@ USER 65532:65532
 CMD ["python3", "-m", "gateways.frames"]
 
 FROM golang AS toxiproxy
+WORKDIR /src
+COPY compose/distance/toxiproxy/go.mod compose/distance/toxiproxy/go.sum ./
 RUN --mount=type=secret,id=ca \
     [ ! -s /run/secrets/ca ] || export SSL_CERT_FILE=/run/secrets/ca; \
-    CGO_ENABLED=0 GOBIN=/usr/local/bin GOFLAGS=-ldflags=-s go install github.com/Shopify/toxiproxy/v2/cmd/server@v2.12.0
+    go mod download
+COPY compose/distance/toxiproxy ./
+RUN CGO_ENABLED=0 go build -ldflags=-s -o /usr/local/bin/toxiproxy-server .
 
 FROM debian:trixie-slim AS distance
-COPY --from=toxiproxy /usr/local/bin/server /usr/local/bin/toxiproxy-server
+COPY --from=toxiproxy /usr/local/bin/toxiproxy-server /usr/local/bin/
 COPY compose/distance/healthy /usr/local/bin/
 COPY compose/distance/proxies.json /etc/toxiproxy/
 USER 65532:65532
-CMD ["toxiproxy-server", "-host", "0.0.0.0", "-config", "/etc/toxiproxy/proxies.json"]
+CMD ["toxiproxy-server"]
 
 # ---------------------------------------------------------------- seldon
 # seldon-http and seldon-grpc: the same code, and a command each (compose/transport.yaml).

@@ -1,8 +1,8 @@
 """How far away the clients are: Toxiproxy between them and the edge (compose/transport.yaml).
 
-It delays and limits the bytes of a connection in both directions. What it does not do: a TCP handshake takes no round
-trip, nor has TCP a slow start, because both ends of every connection are near. So a new connection is cheaper here than
-over a real distance, and the first large answer on it is faster.
+It delays and limits the bytes of a connection in both directions. Both ends of every TCP connection are near all the
+same, so a toxic of our own (compose/distance/toxiproxy/tcp.go) has what a new one costs over a distance: a round trip
+for its handshake, and slow start. Nothing is ever lost on this way.
 """
 
 import json
@@ -44,8 +44,11 @@ def apply(text: str) -> None:
     half = wanted.round_trip_ms // 2
     # Toxiproxy counts in whole milliseconds: of an odd round trip the way back is the longer one.
     for stream, ms in (("upstream", half), ("downstream", wanted.round_trip_ms - half)):
-        # Toxiproxy counts a bandwidth in kB/s.
-        kinds = {"bandwidth": {"rate": wanted.mbit_per_s * 125}, "latency": {"latency": ms}}
+        kinds: dict[str, dict[str, int | bool]] = {
+            "tcp": {"round_trip": wanted.round_trip_ms, "handshake": stream == "upstream"},
+            "bandwidth": {"rate": wanted.mbit_per_s * 125},  # Toxiproxy counts in kB/s
+            "latency": {"latency": ms},
+        }
         for kind, attributes in kinds.items():
             about = {"type": kind, "name": f"{kind}-{stream}", "stream": stream, "attributes": attributes}
             _ask("POST", f"/proxies/{PROXY}/toxics", about)

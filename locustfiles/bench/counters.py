@@ -46,6 +46,9 @@ PROBES_PER_S = 0.3
 NETWORK, SNMP = Path("/sys/class/net"), Path("/proc/net/snmp")
 SOMEBODY_ELSE = "Triton answered somebody else's requests too: its times are not of our calls alone"
 COMPUTE = ("compute_input", "compute_infer", "compute_output")
+DECODE = "decode"
+JPEG, PREPROCESS = "_jpeg", "_preprocess"
+"""`<model>_jpeg` is two models in a row, `<model>_preprocess` and `<model>`: its times are the sums of theirs."""
 
 _Unreadable = (OSError, http.client.HTTPException, ValueError, LookupError, TypeError)
 
@@ -86,7 +89,8 @@ class Triton:
 
     successes: int
     ns: Mapping[str, int]
-    """Sums over the requests: `success` (from the request's arrival at the core to its answer), `queue` and COMPUTE."""
+    """Sums over the requests: `success` (from the request's arrival at the core to its answer), `queue` and COMPUTE;
+    where the model takes photos also DECODE, which is a part of COMPUTE."""
     executions: Mapping[int, Mapping[str, int]]
     """By images in the execution: how many (`count`), and the ns that they took in each of COMPUTE."""
 
@@ -119,7 +123,8 @@ class Delta:
     model_executions: int | None = None
     """Batches that Triton ran for them. A probe that shared a batch with a one-image call makes it one too small."""
     triton_stages_ms: dict[str, float] = field(default_factory=dict)
-    """Means per call: `triton.queue`, `.compute_input`, `.compute_infer`, `.compute_output`, `.total`; else empty."""
+    """Means per call: `triton.queue`, `.compute_input`, `.compute_infer`, `.compute_output`, `.total`, and where the
+    model takes photos `.decode`; else empty."""
     probes: int | None = None
     """Inferences of Triton's that were not our calls; None where they cannot be told apart."""
     reasons: list[str] = field(default_factory=list)
@@ -222,9 +227,14 @@ def _edge(page: http.client.HTTPConnection, route: Route) -> Edge:
 def _triton(page: http.client.HTTPConnection, served: str) -> Triton:
     (model,) = json.loads(_get(page, f"/v2/models/{quote(served)}/stats"))["model_stats"]
     sums = model["inference_stats"]
+    decoded = {}
+    if served.endswith(JPEG):
+        first = served.removesuffix(JPEG) + PREPROCESS
+        (step,) = json.loads(_get(page, f"/v2/models/{quote(first)}/stats"))["model_stats"]
+        decoded[DECODE] = sum(int(step["inference_stats"][stage]["ns"]) for stage in COMPUTE[:2])
     return Triton(
         int(sums["success"]["count"]),
-        {stage: int(sums[stage]["ns"]) for stage in ("success", "queue", *COMPUTE)},
+        {stage: int(sums[stage]["ns"]) for stage in ("success", "queue", *COMPUTE)} | decoded,
         {
             int(size["batch_size"]): {"count": int(size["compute_infer"]["count"])}
             | {stage: int(size[stage]["ns"]) for stage in COMPUTE}
@@ -299,7 +309,8 @@ def _stages_ms(triton: Triton, batch: int) -> dict[str, float]:
         ns = sum(size // batch * ran[stage] for size, ran in triton.executions.items())
         stages[f"triton.{stage}"] = ns / calls / 1e6
     between = triton.ns["success"] - sum(triton.ns[stage] for stage in ("queue", *COMPUTE))
-    return stages | {"triton.total": sum(stages.values()) + between / triton.successes / 1e6}
+    decoded = {f"triton.{DECODE}": triton.ns[DECODE] / triton.successes / 1e6} if DECODE in triton.ns else {}
+    return stages | {"triton.total": sum(stages.values()) + between / triton.successes / 1e6} | decoded
 
 
 def _runs_on_triton(cell: Cell) -> bool:

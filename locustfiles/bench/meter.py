@@ -67,6 +67,7 @@ class Meter:
         """Wait for the gate. In an open loop wait for the next scheduled start too, and return it."""
         if self._cell.gather:
             self._gather()
+            return None
         while True:
             if not self._gate.is_set():
                 self._waiting += 1
@@ -93,12 +94,19 @@ class Meter:
             return due
 
     def _gather(self) -> None:
-        """Wait until all users of the cell are here: they are all in this process."""
+        """Wait until all users of the cell are here, who are all in this process, and then, all as one, for the gate:
+        were some let through and some not, both would wait for the others.
+        """
         self._gathered += 1
         if self._gathered < self._cell.users:
             self._together.wait()
             return
         self._gathered = 0
+        if not self._gate.is_set():
+            self._waiting = self._cell.users
+            self.idle.set()
+            self._gate.wait()
+            self._waiting = 0
         self._together.set()
         self._together = Event()
 

@@ -16,6 +16,8 @@ What a server's clock covers, and so what the parts mean, differs:
 
 - Triton (onnx-*, trt-*): from the request's arrival in its core, received and parsed, to its answer. `compute_input`
   copies the tensors of a batch together and into the backend: it is paid for the model's sake, hence compute.
+- onnx-jpeg-*: two models of Triton's in a row, of which the first one's compute is decode and preprocess. What a call
+  waits for each of them is residue.
 - jpeg-http: from the request's head. Receiving the body is network: the server's time begins when the edge has sent
   the body on, if that is later. Direct, nobody says when that was: it is residue, as is parsing JSON and base64.
 - torchserve-http: the handler alone. What lies between the edge's last byte and the answer's first one, less the
@@ -83,9 +85,11 @@ def _server(stages: Mapping[str, float], mean_ms: float) -> tuple[float, dict[st
     """(the server's time, its named parts) in ms; None where there is no word of it."""
     upstream = stages.get("edge.upstream")
     if "triton.total" in stages:
+        decode = stages.get("triton.decode", 0.0)
         return stages["triton.total"], {
+            DECODE: decode,
             QUEUE: stages["triton.queue"],
-            COMPUTE: stages["triton.compute_input"] + stages["triton.compute_infer"],
+            COMPUTE: stages["triton.compute_input"] + stages["triton.compute_infer"] - decode,
             RESPONSE: stages["triton.compute_output"],
         }
     total = stages.get("server.total")

@@ -165,12 +165,13 @@ def _word(name: str, row: Row) -> str:
         "policy": CONNECTIONS.get(value, value),
         "distance": value or "nothing between",
         "size": value or row["photo"],
+        "photo": "" if row["size"] else value,
     }
     return words.get(name, value)
 
 
 def _heading(study: Study, row: Row) -> str:
-    return ", ".join(filter(None, (_word(name, row) for name in study.columns)))
+    return ", ".join(filter(None, dict.fromkeys(_word(name, row) for name in study.columns)))
 
 
 def _headings(study: Study, rows: Sequence[Row]) -> list[str]:

@@ -11,12 +11,11 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from torchserve.inference_pb2 import PredictionResponse, PredictionsRequest
 
 from locustfiles import answers, payloads
 from locustfiles.bench.measured import Cell
+from locustfiles.bench.statistics import figure
 from locustfiles.clients import Answer, Payload
 from locustfiles.payloads import Images, photo_sizes
 from locustfiles.routes import ROUTES, Format, Route
@@ -42,13 +41,13 @@ def base64_grpc(images: Images) -> Payload:
     return Payload(asked.SerializeToString(), 1)
 
 
-def read_http(answer: Answer) -> NDArray[np.float32]:
-    """[1, D], of TorchServe's JSON."""
-    return np.array([json.loads(answer.body)["embedding"]], np.float32)
+def read_http(answer: Answer) -> list[list[float]]:
+    """[1, D], of TorchServe's JSON: as parity.DECODERS has the other rows' answers."""
+    return [json.loads(answer.body)["embedding"]]
 
 
-def read_grpc(answer: Answer) -> NDArray[np.float32]:
-    """[1, D], of the JSON inside TorchServe's generic message."""
+def read_grpc(answer: Answer) -> list[list[float]]:
+    """The same of the JSON inside TorchServe's generic message."""
     return read_http(Answer(PredictionResponse.FromString(answer.body).prediction))
 
 
@@ -98,6 +97,26 @@ def _gather(cell: Mapping[str, Any]) -> bool:
     return bool(cell["gather"])
 
 
+def answer(result: Mapping[str, Any]) -> str:
+    """What gRPC, base64 and the typed contract did to the calls per second of gathers, in the sizes with a verdict."""
+    gathers = {cell["id"] for cell in result["cells"] if cell["gather"]}
+    found: dict[tuple[str, str], list[float]] = {}
+    for ratio in result["analysis"]["ratios"]:
+        if ratio["measure"] == PER_SECOND and ratio["a"] in gathers and ratio["verdict"] != "no verdict":
+            found.setdefault((ratio["a_name"], ratio["b_name"]), []).append(ratio["value"])
+    asked = {
+        "gRPC as REST": ("torchserve-grpc", "torchserve-http"),
+        "base64 as bytes over REST": ("torchserve-http-base64", "torchserve-http"),
+        "the typed contract as TorchServe's own over gRPC": ("typed-grpc", "torchserve-grpc"),
+    }
+    said = [
+        f"{figure(min(values))}x to {figure(max(values))}x with {what}"
+        for what, pair in asked.items()
+        if (values := found.get(pair))
+    ]
+    return f"As many calls per second in gathers of {CALLS}: {', '.join(said)}." if said else ""
+
+
 TORCHSERVE = Study(
     name="torchserve",
     question="Is TorchServe faster over gRPC than over REST, and what do base64 and a typed answer cost?",
@@ -144,6 +163,7 @@ TORCHSERVE = Study(
         ),
     ),
     published=published,
+    answer=answer,
     flaws=(
         (
             "Base64 over gRPC was left out as not allowed by TorchServe's proto. Its input is a map of bytes, and any"

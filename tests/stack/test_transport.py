@@ -39,13 +39,13 @@ def toxics(address: str, kind: str, **attributes: int) -> Iterator[None]:
     api = f"http://{address}:8474/proxies/edge/toxics"
     ways = ("upstream", "downstream")
     for way in ways:
-        toxic = {"name": f"{kind}-{way}", "type": kind, "stream": way, "attributes": attributes}
+        toxic = {"name": f"test-{kind}-{way}", "type": kind, "stream": way, "attributes": attributes}
         urllib.request.urlopen(api, json.dumps(toxic).encode(), timeout=TIMEOUT_S).close()
     try:
         yield
     finally:
         for way in ways:
-            gone = urllib.request.Request(f"{api}/{kind}-{way}", method="DELETE")
+            gone = urllib.request.Request(f"{api}/test-{kind}-{way}", method="DELETE")
             urllib.request.urlopen(gone, timeout=TIMEOUT_S).close()
 
 

@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from locustfiles.bench import results
+from locustfiles.bench import results, study_page
+from locustfiles.studies import STUDIES
 from tests.repository import ROOT
 
 README = (ROOT / "README.md").read_text()
@@ -43,3 +44,13 @@ def test_the_proof_of_the_instrument_is_in_the_results() -> None:
     assert results.quick_runs(aa) in MEASURING
     cross_check = (ROOT / named(MEASURING, "truth") / "truth.md").read_text().strip()
     assert cross_check in MEASURING
+
+
+@pytest.mark.parametrize("study", STUDIES)
+def test_the_page_of_a_study_is_the_result_it_names(study: str) -> None:
+    """`scripts/bench page` and `scripts/bench plot` would change nothing."""
+    page = (ROOT / "docs" / "studies" / f"{study}.md").read_text()
+    folder = named(page, study)
+    result = results.load(ROOT / folder)
+    assert study_page.page(result, folder) == page
+    assert study_page.plot(result) == (ROOT / "docs" / "studies" / f"{study}.svg").read_text()

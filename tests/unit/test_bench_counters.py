@@ -35,6 +35,7 @@ class Stack:
         self.executions: dict[int, int] = {}
         self.late: list[int] = []
         self.broken = False
+        self.paths: set[str] = set()
         for name in ("lo", "eth0", "eth1"):
             (self.network / name / "statistics").mkdir(parents=True)
         self.write()
@@ -70,6 +71,7 @@ class Stack:
             self.ns[stage] += ms * 1_000_000 * calls
 
     def page(self, path: str) -> str:
+        self.paths.add(path)
         self.opened += 1
         self.sent += 1000
         self.received += 1000
@@ -241,6 +243,16 @@ def test_somebody_elses_requests_are_said(stack: Stack) -> None:
     assert found.reasons == [counters.SOMEBODY_ELSE]
 
 
+def test_decoding_is_the_first_model_s_compute(stack: Stack) -> None:
+    """A model that takes photos is two in a row: of the sums of both, what the first one computes is named too."""
+    chosen = cell(route="onnx-jpeg-grpc", target="direct")
+    before = read(chosen, "m_jpeg")
+    stack.calls(3, edge=False)
+    found = delta(before, read(chosen, "m_jpeg")).triton_stages_ms
+    assert (found["triton.decode"], found["triton.total"]) == pytest.approx((32, 38))
+    assert "/v2/models/m_preprocess/stats" in stack.paths
+
+
 def test_the_stages_of_a_call(stack: Stack) -> None:
     """Means over the calls: two calls in one execution both wait for all of it; a probe of another size is left out."""
     chosen = cell(batch=4)
@@ -275,6 +287,14 @@ def test_counters_that_never_rest(stack: Stack, monkeypatch: pytest.MonkeyPatch)
     before = read(cell(), "m")
     stack.under_way = 1
     assert "did not come to rest" in delta(before, read(cell(), "m")).reasons[0]
+
+
+def test_an_open_stream_is_at_rest(stack: Stack) -> None:
+    """It is under way as long as its user lives; the edge's count of streams is not taken for one of calls."""
+    stack.under_way = 1
+    found = around(stack, cell(route="echo-grpc-stream-structured"), calls=5)
+    assert (found.reasons, found.server_requests) == ([], None)
+    assert found.edge_connections is not None
 
 
 def test_a_restarted_edge(stack: Stack) -> None:

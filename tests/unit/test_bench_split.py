@@ -274,6 +274,13 @@ def test_triton() -> None:
     assert split(visit_of(TRITON | EDGE)) == pytest.approx(wanted)
 
 
+def test_triton_decodes() -> None:
+    """What the first of two models in a row computes is decoding, and no part of the compute."""
+    found = split(visit_of(TRITON | {"triton.decode": 4.0}))
+    assert found is not None
+    assert (found["decode and preprocess"], found["compute"], found["residue"]) == pytest.approx((4.0, 26.5, 0.75))
+
+
 def test_stages_that_overlap_leave_less_than_nothing() -> None:
     """The parts add up all the same: the residue is below 0."""
     found = split(visit_of(TRITON | {"triton.total": 30.0}))

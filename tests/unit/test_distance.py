@@ -69,7 +69,7 @@ def toxiproxy(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Toxiproxy]]:
 
 
 def test_what_was_there_before_is_taken_off(toxiproxy: type[Toxiproxy]) -> None:
-    """Old connections end first and old toxics go; then both directions get a bandwidth and half of the round trip."""
+    """Old connections end first and old toxics go; then both ways get a new connection's cost, a bandwidth, a delay."""
     distance.apply("25ms-100mbit")
     asked = toxiproxy.asked
     assert asked[0] == ("POST", "/proxies/edge", {"enabled": False})
@@ -84,6 +84,14 @@ def test_what_was_there_before_is_taken_off(toxiproxy: type[Toxiproxy]) -> None:
     assert sum(attributes.get("latency", 0) for _, _, attributes in of) == 25
     assert {attributes["rate"] for _, kind, attributes in of if kind == "bandwidth"} == {12_500}  # kB/s
     assert {stream for stream, _, _ in of} == {"upstream", "downstream"}
+    tcp = {stream: attributes for stream, kind, attributes in of if kind == "tcp"}
+    assert tcp == {"upstream": _tcp(handshake=True), "downstream": _tcp(handshake=False)}
+    assert [kind for stream, kind, _ in of if stream == "downstream"] == ["tcp", "bandwidth", "latency"]
+
+
+def _tcp(*, handshake: bool) -> dict[str, object]:
+    """The client's way begins with a round trip; the window of each grows by round trips."""
+    return {"round_trip": 25, "handshake": handshake}
 
 
 def test_a_failure_says_what_the_proxy_said(toxiproxy: type[Toxiproxy]) -> None:

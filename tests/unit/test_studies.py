@@ -11,7 +11,7 @@ from locustfiles.bench.plan import START_S
 from locustfiles.routes import ROUTES
 from locustfiles.settings import parse
 from locustfiles.studies import STUDIES, WAYS
-from locustfiles.studies.study import HIGHER, LOWER, P50, PER_SECOND, Claim, Measure, Study, per_calls
+from locustfiles.studies.study import EQUAL, HIGHER, LOWER, P50, PER_SECOND, Claim, Measure, Study, per_calls
 from tests.unit.tiny_artifacts import declare
 
 QUICK_S, FULL_S = 120, 900
@@ -89,6 +89,7 @@ def ratio(verdict: str, value: float, low: float | None, high: float | None, **m
 
 FASTER = Claim("C1", "a is faster", "0.5x", [("a", "b")], LOWER)
 FOUR_TIMES = Claim("C2", "a is four times faster", "0.25x", [("a", "b")], LOWER, size=4)
+SAME = Claim("C4", "a and b are the same", "1.0x", [("a", "b")], EQUAL)
 TWICE = Claim("C3", "a takes twice as long", "2x", [("a", "b")], HIGHER, size=2)
 
 
@@ -105,6 +106,11 @@ TWICE = Claim("C3", "a takes twice as long", "2x", [("a", "b")], HIGHER, size=2)
         (FOUR_TIMES, ratio("lower", 0.35, 0.3, 0.4), claims.SHOWS),  # 3.3 times at most: 80 % of four
         (TWICE, ratio("higher", 1.2, 1.1, 1.3), claims.CONTRADICTS),
         (TWICE, ratio("higher", 1.5, 1.2, 1.9), claims.SHOWS),
+        (SAME, ratio("no difference shown", 1.0, 0.95, 1.05), claims.SHOWS),
+        (SAME, ratio("higher", 1.05, 1.02, 1.08), claims.SHOWS),  # within a tenth all the same
+        (SAME, ratio("higher", 1.2, 1.05, 1.4), claims.UNCLEAR),
+        (SAME, ratio("higher", 1.5, 1.2, 1.9), claims.CONTRADICTS),
+        (SAME, ratio("no difference shown", 1.5, 1.2, 1.9), claims.UNCLEAR),  # perhaps chance
     ],
 )
 def test_a_ratio_shows_a_claim_or_contradicts_it(claim: Claim, found: dict[str, object], side: str) -> None:

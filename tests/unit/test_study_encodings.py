@@ -231,6 +231,6 @@ def test_the_answer_counts_encode_call_and_decode() -> None:
     result = {"cells": [{"id": c.id, "name": c.name, "size": c.size} for c in cells], "analysis": {"cells": analysed}}
     assert ENCODINGS.answer(result) == (
         "On this machine an image's tensor to Triton costs least as onnx-http: 10.5 ms to encode, call and decode "
-        "(onnx-grpc 12 ms, onnx-http-json 130 ms)."
+        "(onnx-grpc 12 ms, onnx-http-json 130 ms; not ranked, because no verdict may rest on it: onnx-grpc-typed)."
     )
     assert ENCODINGS.answer(result | {"analysis": {"cells": analysed[:1]}}) == ""

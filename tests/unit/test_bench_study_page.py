@@ -1,0 +1,85 @@
+"""The page of a study: everything on it comes from the result, and it is the same every time."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from locustfiles.bench import study_page
+from locustfiles.bench.analysis import analyse
+from locustfiles.bench.measured import Cell, Run, Visit
+from locustfiles.bench.results import ResultError
+from locustfiles.recorder import Histogram
+from locustfiles.studies import STUDIES
+from tests.unit.test_bench_results import ENVIRONMENT, result
+
+FOLDER = "results/2026-01-02/synthetic-cpu-2c-24g/made-030405"
+BLOCKS, CALLS = 3, 40
+
+
+def visit(cell: Cell, block: int, ms: float) -> Visit:
+    histogram = Histogram()
+    for latency in ms * np.linspace(0.9, 1.1, CALLS):
+        histogram.record(float(latency) / 1e3)
+    return Visit(
+        block, 1, "2026-01-02T03:04:05Z", steady_s=CALLS * ms / 1e3 / cell.users, steady_requests=CALLS,
+        latency=histogram.encode(), counted_s=CALLS * ms / 1e3, requests=CALLS, mean_ms=ms, encode_ms=0.5,
+        decode_ms=0.25, connections=cell.users, edge_connections=cell.users, sent_bytes=1000 * CALLS,
+        received_bytes=2000 * CALLS, client_cpu=0.1, server_requests=CALLS,
+    )  # fmt: skip
+
+
+def made(study: str) -> dict[str, Any]:
+    """A result of the quick form in which every row takes 5 % longer than the one before it."""
+    cells = STUDIES[study].cells(True)
+    rows = list(STUDIES[study].routes)
+    run = Run(study, "2026-01-02T03:04:05Z", "fair", {}, ENVIRONMENT, ended="finished")
+    run.parity = {name: {"agrees": True, "cosine": 1.0, "why": ""} for name in rows}
+    for cell in cells:
+        times = [10 * 1.05 ** rows.index(cell.name) * drift for drift in (1.0, 1.01, 0.99)]
+        run.cells.append((cell, [visit(cell, block, ms) for block, ms in enumerate(times, 1)]))
+    return dict(json.loads(json.dumps(run.as_json() | {"analysis": analyse(run)})))
+
+
+every = pytest.mark.parametrize("study", STUDIES)
+
+
+@every
+def test_the_page_has_every_part(study: str) -> None:
+    """Question, rows with their numbers, what a call costs, claims with verdicts, what to do, and the result."""
+    text = study_page.page(made(study), FOLDER)
+    about = STUDIES[study]
+    assert text.startswith(f"# {about.question}\n")
+    assert f"[{FOLDER}](../../{FOLDER}/report.md)" in text
+    assert f"]({study}.svg)" in text
+    for name in {cell.name for cell in about.cells(True)}:
+        assert text.count(f"| {name} |") >= len(about.measures) + 1, name
+    for claim in about.claims:
+        assert f"**{claim.id}: " in text
+    assert text.count("Here: **") == len(about.claims)
+    assert all(sentence in text for sentence in about.advice)
+    assert f"$ ./scripts/bench {study}\n" in text
+    assert "None" not in text
+    assert "nan" not in text.lower().split()
+
+
+@every
+def test_the_page_and_the_plot_are_the_same_every_time(study: str) -> None:
+    """So a test can hold the committed ones to the result that they name."""
+    assert study_page.page(made(study), FOLDER) == study_page.page(made(study), FOLDER)
+    assert study_page.plot(made(study)) == study_page.plot(made(study))
+
+
+def test_the_plot_names_every_row_and_fetches_nothing() -> None:
+    """Text stays text, and the picture is whole."""
+    svg = study_page.plot(made("base"))
+    for cell in STUDIES["base"].cells(True):
+        assert f">{cell.name}</text>" in svg
+    assert 'href="http' not in svg
+
+
+def test_what_has_no_page_is_refused() -> None:
+    """The 5-way comparison has its report."""
+    with pytest.raises(ResultError, match="fiveway has no page: give a result of"):
+        study_page.page(result(), FOLDER)
