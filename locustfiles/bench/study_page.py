@@ -212,7 +212,7 @@ def _costs(study: Study, rows: Sequence[Row]) -> str:
         batch = row["batch"]
         bytes_ = [digits(None if count is None else count * batch) for count in (sent, received)]
         lines.append([row["name"], where, *bytes_, *times, digits(row["connections"]), cpu])
-        lines[-1] += [digits(numbers.get(row["name"])) for numbers in study.declared.values()]
+        lines[-1] += [f"{known[row['name']]:g}" if row["name"] in known else "–" for known in study.declared.values()]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from locustfiles.clients import DEADLINE_S, Answer, CallError, Client, Payload
 from locustfiles.clients.http import HttpClient
+from locustfiles.distance import START
 from locustfiles.routes import BOTH, UNARY, Route
 
 CHANNELS = 3
@@ -56,23 +57,33 @@ def folder() -> Path:
 
 
 class FrameClient(ABC):
-    """Decodes a camera's frame, has it changed, reads the changed one: that is a call."""
+    """Decodes a camera's frame, has it changed, reads and draws the changed one: that is a call."""
 
     _room: Pixels | None = None
+    _screen: Pixels | None = None
 
     def send(self, payload: Payload) -> Answer:
         height, width = int(payload.headers["height"]), int(payload.headers["width"])
         frame = self.room(height, width)
         simplejpeg.decode_jpeg(payload.body, buffer=frame)
         changed, headers = self.carry(frame)
-        wanted = int(payload.headers["crc32"])
-        return Changed(b"", headers, frame=changed, sent=frame, crc32=zlib.crc32(changed), wanted=wanted)
+        crc32 = zlib.crc32(changed)
+        self.draw(changed)
+        return Changed(b"", headers, frame=changed, sent=frame, crc32=crc32, wanted=int(payload.headers["crc32"]))
 
     def room(self, height: int, width: int) -> Pixels:
         """Where the camera's frame is decoded to: the same memory for every frame."""
         if self._room is None or self._room.shape != (height, width, CHANNELS):
             self._room = np.empty((height, width, CHANNELS), np.uint8)
         return self._room
+
+    def draw(self, frame: Pixels) -> None:
+        """Into a window's memory, headless: 32 bits a pixel; blue, green, red and one unused."""
+        height, width, _ = frame.shape
+        if self._screen is None or self._screen.shape[:2] != (height, width):
+            self._screen = np.zeros((height, width, 4), np.uint8)
+        for channel in range(CHANNELS):
+            self._screen[:, :, 2 - channel] = frame[:, :, channel]
 
     @abstractmethod
     def carry(self, frame: Pixels) -> tuple[Pixels, Mapping[str, Any]]:
@@ -104,7 +115,7 @@ class ZmqFrames(FrameClient):
     our own on either side."""
 
     def __init__(self, route: Route, address: str, path: str, on_connect: Callable[[], None]) -> None:
-        self._endpoint = f"ipc://{folder() / path}"
+        self._path = folder() / path
         self._context: zmq.Context[zmq.Socket[bytes]] | None = None
 
     def carry(self, frame: Pixels) -> tuple[Pixels, Mapping[str, Any]]:
@@ -114,18 +125,20 @@ class ZmqFrames(FrameClient):
     def ask(self, head: Mapping[str, object], *parts: Pixels) -> list[zmq.Frame]:
         """One request and its answer, without the head's error; raises CallError."""
         if self._context is None:
+            if not self._path.is_socket():  # ZeroMQ would wait for it
+                raise CallError(f"ZeroMQ: no server at {self._path}: {START}")
             self._context = zmq.Context()
             self._socket = self._context.socket(zmq.REQ)
             self._socket.setsockopt(zmq.LINGER, 0)
             for option in (zmq.RCVTIMEO, zmq.SNDTIMEO):
                 self._socket.setsockopt(option, int(DEADLINE_S * 1e3))
-            self._socket.connect(self._endpoint)
+            self._socket.connect(f"ipc://{self._path}")
         try:
             self._socket.send_multipart([json.dumps(head).encode(), *parts], copy=False)
             answer: list[zmq.Frame] = self._socket.recv_multipart(copy=False)
         except zmq.ZMQError as error:
             self.close()  # a REQ socket that waits for an answer sends nothing else
-            raise CallError(f"ZeroMQ: no answer in {DEADLINE_S:g} s from {self._endpoint}: {error}") from error
+            raise CallError(f"ZeroMQ: no answer in {DEADLINE_S:g} s from {self._path}: {error}") from error
         about = json.loads(answer[0].bytes)
         if "error" in about:
             raise CallError(f"{about['error']['code']}: {about['error']['message']}")

@@ -6,7 +6,8 @@ A *frame* costs the same work in every row, all of it on the clock of its call:
   simplejpeg, straight into the memory that it is sent from;
 - *change*: every byte is inverted by numpy: in the baseline by the same process, else by the server;
 - *read*: its CRC-32 where it arrived, so that every byte is read. It must be the one of the inverted frame: every call
-  is proved, but for the lossy row `jpeg`, where a sample of the pixels must be within TOLERANCE in the mean.
+  is proved, but for the lossy row `jpeg`, where a sample of the pixels must be within TOLERANCE in the mean;
+- *draw*: the changed frame is written to a window's memory, 32 bits a pixel (the original showed it in a window).
 
 What a row adds is its transport and its own encoding and decoding, on both sides, for every frame: here that is what is
 measured, so Payload.body is the camera's frame and the client of a row does the rest (locustfiles/clients/frames.py).
@@ -326,7 +327,7 @@ FRAMES = Study(
         (
             "Video decoding, drawing text and a window with a wait of a millisecond were in every number, and the size "
             "of the video is not said: the ratios are of that work too.",
-            "size: the same work at 720p and at 1080p, without a window",
+            "size: the same work at 720p and at 1080p, drawn, but not shown",
         ),
         (
             "Each way was run once, by editing the program; frames per second were the mean of the last three, read "

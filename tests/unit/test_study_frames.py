@@ -15,8 +15,9 @@ import simplejpeg
 
 from locustfiles.answers import WrongAnswer
 from locustfiles.bench import claims
+from locustfiles.bench.analysis import analyse
 from locustfiles.bench.launcher import Window, launcher
-from locustfiles.bench.measured import Cell
+from locustfiles.bench.measured import Cell, Visit
 from locustfiles.clients import CallError
 from locustfiles.clients.frames import Changed, SharedMemory
 from locustfiles.payloads import Images
@@ -42,6 +43,7 @@ from locustfiles.studies.frames import (
 )
 from locustfiles.studies.study import LOWER, PER_SECOND
 from tests.repository import ROOT
+from tests.unit.bench_runs import change, synthetic_run
 from tests.unit.tiny_artifacts import tiny
 
 WINDOW = Window(seconds=0.6, warm_s=0.1)
@@ -138,6 +140,19 @@ def test_a_client_says_that_its_folder_is_missing(tmp_path: Path, monkeypatch: p
     client.close()
 
 
+def test_a_client_says_that_the_server_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the profile is off the volume is empty; what was put there is gone with the client."""
+    monkeypatch.setenv("FRAMES", str(tmp_path))
+    for row in (SHM, ZMQ):
+        client = WAYS[row].format.client
+        assert client
+        opened = client(WAYS[row], "", "zmq", lambda: None)
+        with pytest.raises(CallError, match="docker compose --profile transport up"):
+            opened.send(camera(HD)[0])
+        opened.close()
+        assert list(tmp_path.iterdir()) == []
+
+
 def test_a_frame_that_is_not_the_inverted_one_is_wrong() -> None:
     """By its CRC-32; a lossy one by how far its pixels are away."""
     sent = np.zeros((720, 1280, 3), np.uint8)
@@ -162,6 +177,20 @@ def test_the_cells() -> None:
         assert {(cell.name, cell.size) for cell in cells} == {(row, size) for row in ROWS for size in sizes}
         assert {(cell.users, cell.target, cell.policy, cell.batch) for cell in cells} == {(1, "direct", "pooled", 1)}
     assert len(FRAMES.cells(False)) * FRAMES.blocks * (FRAMES.seconds + 1.4) <= 7 * 60
+
+
+def test_a_client_that_works_hard_is_no_reason_for_doubt() -> None:
+    """The study has no gate; the CPU time of a frame is that of the client's process and what the server said."""
+    run = synthetic_run(study="frames", names=["onnx-http"], batches=[1], users=[1])
+
+    def edit(visit: Visit) -> None:
+        visit.client_cpu, visit.counted_s, visit.requests = 0.9, 2.0, visit.server_requests or 0
+        visit.stages_ms["server.cpu"] = 2.5
+
+    (cell,) = analyse(change(run, lambda _: True, edit))["cells"]
+    assert cell["marks"] == []
+    assert cell["server_cpu_ms"] == {"value": 2.5, "low": None, "high": None}
+    assert cell["client_cpu_ms"]["value"] == pytest.approx(0.9 * 2000 / (cell["requests"] / cell["blocks"]))
 
 
 def test_the_published_rows() -> None:
