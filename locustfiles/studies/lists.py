@@ -284,7 +284,7 @@ CLAIMS = (
     Claim(
         "D2",
         "And so it is with one connection that is kept",
-        "the same numbers: the page takes them for gRPC's",
+        "the same numbers: they stand for gRPC on the page",
         [(GRPC, PROTOBUF)],
         HIGHER,
         where=_at(WORLD),
@@ -292,7 +292,7 @@ CLAIMS = (
     ),
     Claim(
         "D3",
-        "From a town to the next, 12 ms away, a gRPC list takes 2.5 times as long, by their method",
+        "From Eindhoven to Frankfurt, 12 ms, a gRPC list takes 2.5 times as long, by their method",
         "665 against 1,689 ms for 10 calls from Eindhoven to Frankfurt",
         [(GRPC_NEW, PROTOBUF)],
         HIGHER,
@@ -412,7 +412,7 @@ DISTANCE = Study(
         ("JSON was timed without compression and sized with it", f"compression: {GZIP} against {JSON}"),
     ),
     advice=(
-        "Keep connections: over a long way each new one costs more than the list that it carries.",
+        "Keep connections: a new one waits several round trips before its first large answer is whole.",
         "Put many items into each message of a stream.",
         "Do not set small HTTP/2 windows where round trips are long: a window is all that a round trip can carry.",
         "Compress JSON where the bandwidth costs more than the server's time.",
