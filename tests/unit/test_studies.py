@@ -10,7 +10,7 @@ from locustfiles.bench.hypotheses import CANNOT_TELL, NOT_REPRODUCED, REPRODUCED
 from locustfiles.bench.plan import START_S
 from locustfiles.routes import ROUTES
 from locustfiles.settings import parse
-from locustfiles.studies import STUDIES, WAYS
+from locustfiles.studies import STUDIES, WAYS, first_size, offered
 from locustfiles.studies.study import EQUAL, HIGHER, LOWER, P50, PER_SECOND, Claim, Measure, Study, per_calls
 from tests.unit.tiny_artifacts import declare
 
@@ -142,3 +142,15 @@ def test_a_measure_turns_its_interval_with_its_value() -> None:
     assert per_calls(20)(cell) == {"value": 2.0, "low": 1.25, "high": 2.5}
     assert Measure("ms per 10 calls", PER_SECOND, 10)(cell) == {"value": 100.0, "low": 80.0, "high": 160.0}
     assert Measure("p50, ms", P50)(cell) is None
+
+
+def test_the_page_offers_a_study_where_it_is_told_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    """STUDY names whose rows are user classes; without it they are the stack's routes, and another name is refused."""
+    assert offered() is ROUTES
+    monkeypatch.setenv("STUDY", "base")
+    assert offered() is STUDIES["base"].routes
+    monkeypatch.setenv("STUDY", "distance")
+    assert first_size() == STUDIES["distance"].cells(True)[0].size
+    monkeypatch.setenv("STUDY", "speed")
+    with pytest.raises(SystemExit, match="STUDY=speed: choose from"):
+        offered()
