@@ -110,7 +110,7 @@ def answer(result: Mapping[str, Any]) -> str:
         "the typed contract as TorchServe's own over gRPC": ("typed-grpc", "torchserve-grpc"),
     }
     said = [
-        f"{figure(min(values))}x to {figure(max(values))}x with {what}"
+        f"{' to '.join(dict.fromkeys(f'{figure(value)}x' for value in (min(values), max(values))))} with {what}"
         for what, pair in asked.items()
         if (values := found.get(pair))
     ]

@@ -134,5 +134,5 @@ def test_the_answer_names_the_ratios() -> None:
         ratio("typed-grpc", "torchserve-grpc", 2, gather=False),
     ]
     found = {"cells": cells, "analysis": {"ratios": ratios}}
-    assert TORCHSERVE.answer(found) == "As many calls per second in gathers of 20: 0.97x to 0.97x with gRPC as REST."
+    assert TORCHSERVE.answer(found) == "As many calls per second in gathers of 20: 0.97x with gRPC as REST."
     assert TORCHSERVE.answer({"cells": cells, "analysis": {"ratios": []}}) == ""
