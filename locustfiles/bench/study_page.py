@@ -5,6 +5,7 @@ scripts/bench plot RESULT > docs/studies/<study>.svg
 """
 
 import io
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -22,9 +23,6 @@ from locustfiles.studies.study import Study
 WORDS = {REPRODUCED: "are reproduced", NOT_REPRODUCED: "are not", CANNOT_TELL: "cannot be told from our data"}
 # Okabe and Ito's blue and orange (Color Universal Design, 2008).
 OURS, THEIRS = "#0072b2", "#d55e00"
-
-Key = tuple[Any, ...]
-
 
 def page(result: Mapping[str, Any], folder: str) -> str:
     """The page in Markdown; `folder` is where the result lies, results/<date>/<machine>/<run>. Raises ResultError."""
@@ -107,10 +105,9 @@ def _study(result: Mapping[str, Any]) -> Study:
 
 
 def _answer(study: Study, result: Mapping[str, Any], rows: Sequence[Row]) -> list[str]:
-    """Three sentences: what the study says itself, and else how its claims came out and which row is in front."""
-    if said := study.answer(result):
-        return [f"**{said}**", *_verdicts(result)]
-    return [f"**{' '.join(_verdicts(result))}**", *_front(study, rows)]
+    """Three sentences: what the study says itself, how its claims came out, and which row is in front where."""
+    said = study.answer(result)
+    return [*([f"**{said}**"] if said else []), *_verdicts(result), *_front(study, rows)]
 
 
 def _verdicts(result: Mapping[str, Any]) -> list[str]:
@@ -211,13 +208,17 @@ def _costs(study: Study, rows: Sequence[Row]) -> str:
         where = ", ".join(filter(None, (_heading(study, row), _shared(study, row, rows))))
         batch = row["batch"]
         bytes_ = [digits(None if count is None else count * batch) for count in (sent, received)]
+        if (kb := study.published_kb(row)) is not None:
+            bytes_[1] += f" *{digits(kb * 1024)}*"
         lines.append([row["name"], where, *bytes_, *times, digits(row["connections"]), cpu])
         lines[-1] += [f"{known[row['name']]:g}" if row["name"] in known else "–" for known in study.declared.values()]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _claim(one: Mapping[str, str]) -> str:
-    text = f"**{one['id']}: {escaped(one['claim'])}** Published: {escaped(one['published_verdict'])}."
-    return f"{text} Here: **{one['verdict']}**. {escaped(one['text'])}" + (
-        f" Cause: {escaped(one['cause'])}" if one["cause"] else ""
-    )
+    """The finding, our verdict, and a line per ratio that it is judged on."""
+    about = f"**{one['id']}: {escaped(one['claim'])}** Published: {escaped(one['published_verdict'])}."
+    cause = f" Cause: {escaped(one['cause'])}" if one["cause"] else ""
+    # A semicolon in brackets is between an interval and its cell.
+    found = "\n".join(f"- {escaped(ratio)}" for ratio in re.split(r"; (?![^(]*\))", one["text"].removesuffix(".")))
+    return f"{about} Here: **{one['verdict']}**.{cause}\n\n{found}"

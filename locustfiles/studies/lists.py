@@ -399,6 +399,7 @@ DISTANCE = Study(
     columns=("distance",),
     claims=CLAIMS,
     published=published,
+    published_kb=published_kb,
     flaws=(
         (
             "Every gRPC call opened a channel, REST calls shared a connection: a new one has a handshake, settings and"

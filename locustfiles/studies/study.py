@@ -95,6 +95,8 @@ class Study:
     claims: Sequence[Claim] = ()
     published: Callable[[Mapping[str, Any]], Mapping[str, float]] = lambda cell: {}
     """By the factors of a cell: where it was measured -> the published number in the unit of the first measure."""
+    published_kb: Callable[[Mapping[str, Any]], float | None] = lambda cell: None
+    """By the factors of a cell: the published size of its answer, in KiB."""
     flaws: Sequence[tuple[str, str]] = field(default_factory=tuple)
     """(what was wrong with the original, which factor of ours shows it)."""
     advice: Sequence[str] = field(default_factory=tuple)
