@@ -87,10 +87,14 @@ def parser() -> argparse.ArgumentParser:
     table.add_argument("result", type=Path)
     table.set_defaults(run=readme)
 
-    for name, what, run in (("page", "docs/studies/<study>.md", page), ("plot", "docs/studies/<study>.svg", plot)):
-        made = studies.add_parser(name, help=f"{what}, made from a result, to stdout")
-        made.add_argument("result", type=Path)
-        made.set_defaults(run=run)
+    made = studies.add_parser("page", help="docs/studies/<study>.md, made from a result, to stdout")
+    made.add_argument("result", type=Path)
+    made.add_argument("other", type=Path, nargs="*", help="of the same study with another model")
+    made.set_defaults(run=page)
+
+    drawn = studies.add_parser("plot", help="docs/studies/<study>.svg, made from a result, to stdout")
+    drawn.add_argument("result", type=Path)
+    drawn.set_defaults(run=plot)
 
     where = studies.add_parser(
         "devices", help="docs/gpu.md from stdin, with its table made from every result, to stdout"
@@ -295,8 +299,8 @@ def readme(options: argparse.Namespace) -> int:
 
 
 def page(options: argparse.Namespace) -> int:
-    folder = options.result if options.result.is_dir() else options.result.parent
-    print(study_page.page(results.load(options.result), str(folder)), end="")
+    first, *others = ((results.load(path), str(path)) for path in (options.result, *options.other))
+    print(study_page.page(*first, *others), end="")
     return 0
 
 

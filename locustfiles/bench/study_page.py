@@ -1,6 +1,6 @@
 """The page of a study, docs/studies/<study>.md, and its plot: made of a result alone, so that they cannot drift.
 
-scripts/bench page RESULT > docs/studies/<study>.md
+scripts/bench page RESULT [RESULT ...] > docs/studies/<study>.md
 scripts/bench plot RESULT > docs/studies/<study>.svg
 """
 
@@ -24,18 +24,44 @@ WORDS = {REPRODUCED: "are reproduced", NOT_REPRODUCED: "are not", CANNOT_TELL: "
 # Okabe and Ito's blue and orange (Color Universal Design, 2008).
 OURS, THEIRS = "#0072b2", "#d55e00"
 
-def page(result: Mapping[str, Any], folder: str) -> str:
-    """The page in Markdown; `folder` is where the result lies, results/<date>/<machine>/<run>. Raises ResultError."""
-    results.check(result)
+def page(result: Mapping[str, Any], folder: str, *others: tuple[Mapping[str, Any], str]) -> str:
+    """The page in Markdown; `folder` is where the result lies, results/<date>/<machine>/<run>. `others` are results of
+    the same study with another model: their tables and verdicts come after. Raises ResultError.
+    """
     study = _study(result)
-    rows = results.rows(result)
     lines = [
         f"# {study.question}",
-        f"<!-- Made by ./scripts/bench page {folder}: change the result or the study, not this page. -->",
-        " ".join(_answer(study, result, rows)),
-        f"{escaped(results.label(result))} All of it: [{folder}](../../{folder}/report.md).",
+        f"<!-- Made by ./scripts/bench page {' '.join([folder, *(where for _, where in others)])}: change a result or"
+        " the study, not this page. -->",
+        *_measured(study, result, folder),
         f"![{escaped(study.question)}]({study.name}.svg)",
+        *_found(study, result),
     ]
+    for other, where in others:
+        if _study(other) is not study:
+            raise results.ResultError(f"{where} is of {other['study']}, not of {study.name}: give results of one study")
+        lines += [f"# The same with {other['environment']['model']['name']}"]
+        lines += [*_measured(study, other, where), *_found(study, other)]
+    if study.flaws:
+        lines += ["# What was wrong with the original, and what shows it"]
+        lines += ["\n".join(f"- {flaw.rstrip('.')}. Shown by: {factor.rstrip('.')}." for flaw, factor in study.flaws)]
+    if study.advice:
+        lines += ["# What to do", "\n".join(f"- {sentence}" for sentence in study.advice)]
+    lines += ["# Run it", f"```console\n$ ./scripts/bench {study.name}\n```"]
+    return "\n\n".join(lines) + "\n"
+
+
+def _measured(study: Study, result: Mapping[str, Any], folder: str) -> list[str]:
+    """The answer, and where it is from."""
+    results.check(result)
+    about = f"{escaped(results.label(result))} All of it: [{folder}](../../{folder}/report.md)."
+    return [" ".join(_answer(study, result, results.rows(result))), about]
+
+
+def _found(study: Study, result: Mapping[str, Any]) -> list[str]:
+    """Tables, marks and claims."""
+    rows = results.rows(result)
+    lines = []
     for measure in study.measures:
         lines.append(f"## {measure.name}")
         for title, found in _tables(study, rows).items():
@@ -51,13 +77,7 @@ def page(result: Mapping[str, Any], folder: str) -> str:
         lines += ["† no verdict may rest on this cell:", "\n".join(marks)]
     if claims := result["analysis"]["hypotheses"]:
         lines += ["## What was claimed", "\n\n".join(_claim(one) for one in claims)]
-    if study.flaws:
-        lines += ["## What was wrong with the original, and what shows it"]
-        lines += ["\n".join(f"- {flaw.rstrip('.')}. Shown by: {factor.rstrip('.')}." for flaw, factor in study.flaws)]
-    if study.advice:
-        lines += ["## What to do", "\n".join(f"- {sentence}" for sentence in study.advice)]
-    lines += ["## Run it", f"```console\n$ ./scripts/bench {study.name}\n```"]
-    return "\n\n".join(lines) + "\n"
+    return lines
 
 
 def plot(result: Mapping[str, Any]) -> str:
