@@ -40,14 +40,14 @@ def page(result: Mapping[str, Any], folder: str, *others: tuple[Mapping[str, Any
     for other, where in others:
         if _study(other) is not study:
             raise results.ResultError(f"{where} is of {other['study']}, not of {study.name}: give results of one study")
-        lines += [f"# The same with {other['environment']['model']['name']}"]
+        lines += [f"## The same with {other['environment']['model']['name']}"]
         lines += [*_measured(study, other, where), *_found(study, other)]
     if study.flaws:
-        lines += ["# What was wrong with the original, and what shows it"]
+        lines += ["## What was wrong with the original, and what shows it"]
         lines += ["\n".join(f"- {flaw.rstrip('.')}. Shown by: {factor.rstrip('.')}." for flaw, factor in study.flaws)]
     if study.advice:
-        lines += ["# What to do", "\n".join(f"- {sentence}" for sentence in study.advice)]
-    lines += ["# Run it", f"```console\n$ ./scripts/bench {study.name}\n```"]
+        lines += ["## What to do", "\n".join(f"- {sentence}" for sentence in study.advice)]
+    lines += ["## Run it", f"```console\n$ ./scripts/bench {study.name}\n```"]
     return "\n\n".join(lines) + "\n"
 
 
