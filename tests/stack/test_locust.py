@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from locustfiles.studies import STUDIES
 from tests.browser import Page, open_page
 from tests.clients import HOST, LOCUST_PORT, ROUTES
 from tests.docker import containers, docker
@@ -42,6 +43,16 @@ def test_thousands_of_requests_over_all_routes_and_none_fails() -> None:
         assert numbers["requests"] > 0, name
         assert numbers["failures"] == 0, name
     assert sum(numbers["requests"] for numbers in result["routes"].values()) >= AT_LEAST
+
+
+@pytest.mark.timeout(120)
+def test_a_study_s_rows_are_user_classes() -> None:
+    """With STUDY in its environment Locust loads the rows of that study in place of the stack's routes."""
+    run = ("compose", "run", "--rm", "--no-deps", "-T", "-e", "STUDY=base", "locust-master")
+    result = json.loads(docker(*run, "python", "-m", "locustfiles.headless", "--seconds", "15", timeout=100))
+    assert result["errors"] == []
+    assert set(result["routes"]) == set(STUDIES["base"].routes)
+    assert {name for name, numbers in result["routes"].items() if not numbers["requests"]} == set()
 
 
 async def test_the_page_runs_a_load_test() -> None:
