@@ -22,11 +22,13 @@ def show(result: Mapping[str, Any], console: Console | None = None) -> None:
     for row in results.rows(result):
         groups.setdefault(results.setting(row), []).append(row)
     for setting, group in groups.items():
-        where = ", ".join(str(factor) for factor in setting if factor)
+        where = ", ".join("all at once" if factor is True else str(factor) for factor in setting if factor)
         serial = [cell for cell in group if cell["users"] == 1]
         together = [cell for cell in group if cell["batch"] == 1]
-        console.print(_table(f"p50 in ms per call, one user ({where})", serial, judged, "batch", P50))
-        console.print(_table(f"images per second, batch 1 ({where})", together, judged, "users", THROUGHPUT))
+        if serial:
+            console.print(_table(f"p50 in ms per call, one user ({where})", serial, judged, "batch", P50))
+        if together:
+            console.print(_table(f"images per second, batch 1 ({where})", together, judged, "users", THROUGHPUT))
     for row in result["analysis"].get("quick_runs", []):
         what = f"batch {row['batch']}, {row['users']} users, {_MEASURES[row['measure']]}"
         console.print(f"no difference shown in {row['same']} of {row['runs']} quick runs: {what}", markup=False)
