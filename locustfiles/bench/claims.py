@@ -3,7 +3,8 @@
 A finding is *reproduced* when every ratio that was measured shows it, *not reproduced* when every one contradicts it,
 and else we *cannot tell*. "No difference shown" contradicts nothing by itself: it does where the whole interval lies
 within hypotheses.SAME, because that shows that the two are the same. That is what shows a finding that they are EQUAL,
-which is contradicted where the whole interval lies outside.
+which is contradicted where the whole interval lies outside. A finding with a size is contradicted by every interval that does not
+reach SIZE_SHARE of it, whatever else it shows.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -58,12 +59,12 @@ def side(claim: Claim, ratio: Ratio) -> str:
     if claim.expected == EQUAL:
         beyond = ratio["high"] < SAME[0] or ratio["low"] > SAME[1]
         return SHOWS if same else CONTRADICTS if differs and beyond else UNCLEAR
+    most = 1 / ratio["low"] if claim.expected == LOWER else ratio["high"]
+    if claim.size is not None and most < SIZE_SHARE * claim.size:
+        return CONTRADICTS
     if not differs:
         return CONTRADICTS if same else UNCLEAR
-    if ratio["verdict"] != claim.expected:
-        return CONTRADICTS
-    most = 1 / ratio["low"] if claim.expected == LOWER else ratio["high"]
-    return SHOWS if claim.size is None or most >= SIZE_SHARE * claim.size else CONTRADICTS
+    return SHOWS if ratio["verdict"] == claim.expected else CONTRADICTS
 
 
 def _about(claim: Claim, ratio: Ratio, cells: Mapping[str, Mapping[str, Any]]) -> bool:
