@@ -3,8 +3,8 @@
 A finding is *reproduced* when every ratio that was measured shows it, *not reproduced* when every one contradicts it,
 and else we *cannot tell*. "No difference shown" contradicts nothing by itself: it does where the whole interval lies
 within hypotheses.SAME, because that shows that the two are the same. That is what shows a finding that they are EQUAL,
-which is contradicted where the whole interval lies outside. A finding with a size is contradicted by every interval that does not
-reach SIZE_SHARE of it, whatever else it shows.
+which is contradicted where the whole interval lies outside. A finding with a size is contradicted by every interval
+that does not reach SIZE_SHARE of it, whatever else it shows.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
