@@ -169,10 +169,10 @@ def _shared(study: Study, row: Row, rows: Sequence[Row]) -> str:
     """In words, the factors that vary in this study and are no column of its tables."""
     names = ("gather", "users", "batch", "policy", "target", "photo", "size", "distance")
     varying = [name for name in names if name not in study.columns and len({other[name] for other in rows}) > 1]
-    return ", ".join(filter(None, (_word(name, row) for name in varying)))
+    return ", ".join(filter(None, (_word(study, name, row) for name in varying)))
 
 
-def _word(name: str, row: Row) -> str:
+def _word(study: Study, name: str, row: Row) -> str:
     """A factor as a reader says it."""
     value = str(row[name])
     words = {
@@ -181,14 +181,21 @@ def _word(name: str, row: Row) -> str:
         "batch": f"batch {value}",
         "policy": CONNECTIONS.get(value, value),
         "distance": value or "nothing between",
-        "size": value or row["photo"],
+        "size": _size(study, value) or row["photo"],
         "photo": "" if row["size"] else value,
     }
     return words.get(name, value)
 
 
+def _size(study: Study, size: str) -> str:
+    """`100,000 values`, `1 value`; words as they are."""
+    if not size.isdecimal():
+        return size
+    return f"{int(size):,} {study.unit.removesuffix('s') if size == '1' else study.unit}"
+
+
 def _heading(study: Study, row: Row) -> str:
-    return ", ".join(filter(None, dict.fromkeys(_word(name, row) for name in study.columns)))
+    return ", ".join(filter(None, dict.fromkeys(_word(study, name, row) for name in study.columns)))
 
 
 def _headings(study: Study, rows: Sequence[Row]) -> list[str]:

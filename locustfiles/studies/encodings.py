@@ -380,6 +380,7 @@ ENCODINGS = Study(
     pairs=_pairs(),
     measures=(MEDIAN, RATE),
     columns=("size",),
+    unit="values",
     claims=CLAIMS,
     published=published,
     flaws=(

@@ -397,6 +397,7 @@ DISTANCE = Study(
     },
     measures=(Measure("ms per 10 calls", PER_SECOND, 10_000, inverse=True), MEDIAN),
     columns=("distance",),
+    unit="vectors",
     claims=CLAIMS,
     published=published,
     published_kb=published_kb,

@@ -92,6 +92,8 @@ class Study:
     """What the tables show; the first is the one that was published."""
     columns: Sequence[str] = ("photo",)
     """The factors whose values are the columns of a table; those left, each once, are its tables."""
+    unit: str = ""
+    """What a `size` counts, as a plural: `values`."""
     claims: Sequence[Claim] = ()
     published: Callable[[Mapping[str, Any]], Mapping[str, float]] = lambda cell: {}
     """By the factors of a cell: where it was measured -> the published number in the unit of the first measure."""
