@@ -20,7 +20,11 @@ from locustfiles.bench.results import Row, bracketed, digits, escaped
 from locustfiles.studies import STUDIES
 from locustfiles.studies.study import Study
 
-WORDS = {REPRODUCED: "are reproduced", NOT_REPRODUCED: "are not reproduced", CANNOT_TELL: "cannot be told from our data"}
+WORDS = {
+    REPRODUCED: "are reproduced",
+    NOT_REPRODUCED: "are not reproduced",
+    CANNOT_TELL: "cannot be told from our data",
+}
 # Okabe and Ito's blue and orange (Color Universal Design, 2008).
 OURS, THEIRS = "#0072b2", "#d55e00"
 
