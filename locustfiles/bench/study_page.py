@@ -28,6 +28,7 @@ WORDS = {
 # Okabe and Ito's blue and orange (Color Universal Design, 2008).
 OURS, THEIRS = "#0072b2", "#d55e00"
 
+
 def page(result: Mapping[str, Any], folder: str, *others: tuple[Mapping[str, Any], str]) -> str:
     """The page in Markdown; `folder` is where the result lies, results/<date>/<machine>/<run>. `others` are results of
     the same study with another model: their tables and verdicts come after. Raises ResultError.

@@ -221,7 +221,7 @@ def test_refusals_say_what_to_choose(form: dict[str, Any], says: str, page: Page
 
 
 def test_the_form_has_our_fields_and_no_shape_by_default(page: Page) -> None:
-    """Batch, photo, target, policy, size, distance and step seconds are in it; its shapes: `Default`, then the matrix."""
+    """Batch, photo, target, policy, size, distance, step seconds are in it; its shapes: `Default`, then the matrix."""
     html = get(page, "/")[2]
     arguments = json.loads(html.partition("window.templateArgs = ")[2].partition("\n")[0])
     assert {"batch", "photo", "target", "policy", "size", "distance", "step_seconds"} == set(arguments["extra_options"])

@@ -104,7 +104,11 @@ TWICE = Claim("C3", "a takes twice as long", "2x", [("a", "b")], HIGHER, size=2)
         (FASTER, ratio("lower", 0.5, None, None), claims.UNCLEAR),
         (FOUR_TIMES, ratio("lower", 0.5, 0.4, 0.6), claims.CONTRADICTS),  # 2.5 times at most
         (FOUR_TIMES, ratio("lower", 0.35, 0.3, 0.4), claims.SHOWS),  # 3.3 times at most: 80 % of four
-        (FOUR_TIMES, ratio("no difference shown", 0.8, 0.5, 1.3), claims.CONTRADICTS),  # no difference, or twice at most
+        (
+            FOUR_TIMES,
+            ratio("no difference shown", 0.8, 0.5, 1.3),
+            claims.CONTRADICTS,
+        ),  # no difference, or twice at most
         (FOUR_TIMES, ratio("no difference shown", 0.6, 0.2, 1.8), claims.UNCLEAR),
         (FOUR_TIMES, ratio("no verdict", 0.9, 0.8, 1.0), claims.UNCLEAR),
         (TWICE, ratio("higher", 1.2, 1.1, 1.3), claims.CONTRADICTS),
