@@ -12,13 +12,16 @@ from pathlib import Path
 import pytest
 
 from tests.clients import CLIENTS
-from tests.conftest import STACK, all_healthy
+from tests.conftest import all_healthy
 from tests.docker import PROJECT, container, containers, docker, inspect, service_of, wait_until
 
 # From a check that fails for the third time (5 s apart, and each may wait for its own timeout) to a model that answers.
 HEALED_S = 150
 # What `docker compose stop` asks first: who is in front stops first.
-STOP_ORDER = ("locust-worker", "locust-master", "edge", "typed-grpc", "jpeg-http", "torchserve", "triton")
+STOP_ORDER = (
+    "locust-worker", "locust-master", "distance", "edge", "typed-grpc", "jpeg-http", "torchserve", "triton",
+    "echo-http", "echo-grpc", "seldon-http", "seldon-grpc", "frames",
+)  # fmt: skip
 
 UNHEALTHY = "health_status: unhealthy"
 RESTARTED = "die"
@@ -130,7 +133,7 @@ def stopped() -> Iterator[dict[str, list[int]]]:
 
 
 @pytest.mark.timeout(HEALED_S)
-@pytest.mark.parametrize("service", sorted(STACK))
+@pytest.mark.parametrize("service", sorted(STOP_ORDER))
 def test_a_stop_is_clean(stopped: dict[str, list[int]], service: str) -> None:
     """Told to stop, it ends by itself: 137 would mean that it was killed when its grace period ended."""
     assert 137 not in stopped[service]
