@@ -10,6 +10,7 @@ escapes is a bug: the gateway logs it and the client gets INTERNAL with the fixe
 """
 
 from enum import Enum
+from logging import Logger
 
 INTERNAL_MESSAGE = "internal error: the server's log has the details"
 
@@ -48,3 +49,11 @@ class ServeError(Exception):
 def as_serve_error(error: BaseException) -> ServeError:
     """What the client is told about `error`: itself if it was written for clients, else the fixed INTERNAL text."""
     return error if isinstance(error, ServeError) else ServeError(Status.INTERNAL, INTERNAL_MESSAGE)
+
+
+def told(error: BaseException, log: Logger) -> ServeError:
+    """What the client is told, as as_serve_error; what it is not told goes into the gateway's log."""
+    known = as_serve_error(error)
+    if known is not error:
+        log.error("internal error", exc_info=error)
+    return known

@@ -9,7 +9,7 @@ from fiveway.transport.v1 import base_pb2, distance_pb2
 from google.protobuf.message import DecodeError, Message
 
 from gateways.backends import null
-from gateways.core.errors import ServeError, Status, as_serve_error
+from gateways.core.errors import ServeError, Status, told
 
 log = logging.getLogger(__name__)
 
@@ -126,7 +126,5 @@ def _parse[M: Message](kind: type[M], body: bytes) -> M:
 
 async def _abort(context: Context, error: Exception) -> NoReturn:
     """End the call with what the client may know; what it may not goes into the log."""
-    if not isinstance(error, ServeError):
-        log.error("internal error", exc_info=error)
-    failure = as_serve_error(error)
+    failure = told(error, log)
     await context.abort(grpc.StatusCode[failure.status.grpc], failure.message)

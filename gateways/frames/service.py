@@ -9,7 +9,7 @@ import grpc
 from fiveway.transport.v1 import frames_pb2 as pb
 from google.protobuf.message import DecodeError
 
-from gateways.core.errors import ServeError, Status, as_serve_error
+from gateways.core.errors import ServeError, Status, told
 from gateways.frames.frame import Usage, change, pixels
 
 log = logging.getLogger(__name__)
@@ -67,7 +67,5 @@ def _changed(usage: Usage, request: Any, response: Callable[..., Any], body: byt
 
 def _abort(context: grpc.ServicerContext, error: Exception) -> NoReturn:
     """End the call with what the client may know; what it may not goes into the log."""
-    if not isinstance(error, ServeError):
-        log.error("internal error", exc_info=error)
-    failure = as_serve_error(error)
+    failure = told(error, log)
     context.abort(grpc.StatusCode[failure.status.grpc], failure.message)

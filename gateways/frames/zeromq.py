@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 import zmq
 
-from gateways.core.errors import ServeError, Status, as_serve_error
+from gateways.core.errors import ServeError, Status, told
 from gateways.frames import SOCKET
 from gateways.frames.frame import Usage, change, pixels, size_of
 
@@ -125,9 +125,7 @@ class ZmqServer(threading.Thread):
             changed = change(pixels(parts[1].buffer, width, height))
             return [self._done(), changed.data]
         except Exception as error:
-            if not isinstance(error, ServeError):
-                log.error("internal error", exc_info=error)
-            failure = as_serve_error(error)
+            failure = told(error, log)
             return [json.dumps({"error": {"code": failure.status.grpc, "message": failure.message}}).encode()]
 
     def _done(self) -> bytes:

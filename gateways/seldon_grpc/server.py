@@ -8,7 +8,7 @@ import grpc
 from grpc_reflection.v1alpha import reflection
 from seldon import prediction_pb2 as pb
 
-from gateways.core.errors import Status, as_serve_error
+from gateways.core.errors import Status, told
 from gateways.core.timing import Stages
 from gateways.seldon import payload
 from gateways.seldon.payload import MAX_BODY
@@ -38,9 +38,7 @@ async def predict(body: bytes, context: Context) -> bytes:
     try:
         answer = payload.answer_proto(body, mode.decode(errors="replace") if isinstance(mode, bytes) else mode, stages)
     except Exception as error:
-        known = as_serve_error(error)
-        if known is not error:
-            log.error("internal error", exc_info=error)
+        known = told(error, log)
         trailer = (("server-timing", stages.header()),)
         await context.abort(grpc.StatusCode[known.status.grpc], known.message, trailer)
     context.set_trailing_metadata((("server-timing", stages.header()),))

@@ -10,7 +10,7 @@ import grpc
 from fiveway.vision.v1 import vision_pb2 as pb
 from google.protobuf.message import DecodeError
 
-from gateways.core.errors import ServeError, Status, as_serve_error
+from gateways.core.errors import ServeError, Status, told
 from gateways.core.timing import Stages
 from gateways.typed_grpc import convert, images
 from gateways.typed_grpc.backends import Served, choose
@@ -93,7 +93,7 @@ class VisionService:
             message = _parse(pb.PredictStreamRequest, body).request
             answer = await self._answer(message, backend, stages, None)
         except Exception as error:
-            return pb.PredictStreamResponse(error=convert.error(_told(error)), server_timing=stages.header())
+            return pb.PredictStreamResponse(error=convert.error(told(error, log)), server_timing=stages.header())
         return pb.PredictStreamResponse(response=answer, server_timing=stages.header())
 
     async def _answer(
@@ -144,15 +144,8 @@ def _parse[M: (pb.PredictRequest, pb.PredictStreamRequest)](message: type[M], bo
 
 
 async def _abort(context: Context, error: Exception, stages: Stages) -> NoReturn:
-    failure = _told(error)
+    failure = told(error, log)
     await context.abort(convert.code(failure.status), failure.message, (("server-timing", stages.header()),))
-
-
-def _told(error: Exception) -> ServeError:
-    """What the client is told; what it is not told goes into the log."""
-    if not isinstance(error, ServeError):
-        log.error("internal error", exc_info=error)
-    return as_serve_error(error)
 
 
 def _metadata(context: Context, key: str) -> str | None:

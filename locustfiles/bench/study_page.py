@@ -18,7 +18,7 @@ from locustfiles.bench.hypotheses import CANNOT_TELL, NOT_REPRODUCED, REPRODUCED
 from locustfiles.bench.report import CONNECTIONS
 from locustfiles.bench.results import Row, bracketed, digits, escaped
 from locustfiles.studies import STUDIES
-from locustfiles.studies.study import Study
+from locustfiles.studies.study import Measure, Study
 
 WORDS = {
     REPRODUCED: "are reproduced",
@@ -95,8 +95,7 @@ def plot(result: Mapping[str, Any]) -> str:
         for title, found in _tables(study, results.rows(result)).items()
         for heading in _headings(study, found)
     }
-    names = {key: [row["name"] for row in found] for key, found in groups.items()}
-    heights = [0.9 + 0.27 * len(found) for found in names.values()]
+    heights = [0.9 + 0.27 * len(found) for found in groups.values()]
     with mpl.rc_context({"svg.hashsalt": study.name, "svg.fonttype": "none", "font.size": 9}):
         figure = Figure(figsize=(8.5, sum(heights)), layout="constrained", facecolor="white")
         all_axes = figure.subplots(len(groups), 1, squeeze=False, height_ratios=heights)[:, 0]
@@ -147,19 +146,18 @@ def _verdicts(result: Mapping[str, Any]) -> list[str]:
 def _front(study: Study, rows: Sequence[Row]) -> list[str]:
     """Which row is fastest where, by the estimates."""
     measure = study.measures[0]
-    first: dict[str, list[str]] = {}
-    for title, found in _tables(study, rows).items():
+    first: Counter[str] = Counter()
+    for found in _tables(study, rows).values():
         for heading in _headings(study, found):
             known = [(value, row) for row in found if _heading(study, row) == heading if (value := measure(row))]
             if len(known) > 1:
                 less = measure.inverse or measure.of != "images_per_s"
                 best = (min if less else max)(known, key=lambda pair: pair[0]["value"] or 0.0)[1]
-                first.setdefault(best["name"], []).append(", ".join(filter(None, (heading, title))))
-    total = sum(map(len, first.values()))
-    if not total:
+                first[best["name"]] += 1
+    if not first:
         return []
-    parts = [f"{name} in {len(where)}" for name, where in sorted(first.items(), key=lambda item: -len(item[1]))]
-    return [f"By the estimates in front, of {total} comparisons: {', '.join(parts)}."]
+    parts = [f"{name} in {times}" for name, times in first.most_common()]
+    return [f"By the estimates in front, of {first.total()} comparisons: {', '.join(parts)}."]
 
 
 def _tables(study: Study, rows: Sequence[Row]) -> dict[str, list[Row]]:
@@ -211,7 +209,7 @@ def _where(study: Study, row: Row) -> str:
     return ", ".join(filter(None, (_heading(study, row), _shared(study, row, [row]))))
 
 
-def _table(study: Study, measure: Any, rows: Sequence[Row], *, beside: bool) -> str:
+def _table(study: Study, measure: Measure, rows: Sequence[Row], *, beside: bool) -> str:
     """A line per row, a column per heading: `8.40 (8.21–8.57) *9.1*`, the published number in italics."""
     headings = _headings(study, rows)
     lines = [["", *headings], ["---"] + ["---:"] * len(headings)]

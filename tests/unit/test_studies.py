@@ -1,6 +1,7 @@
 """The studies as data: every row can be asked, every claim is about cells that are measured."""
 
 import itertools
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -53,7 +54,7 @@ def test_claims_and_pairs_are_about_rows(study: Study) -> None:
     assert len({claim.id for claim in study.claims}) == len(study.claims)
     for claim in study.claims:
         assert set(claim.pairs) <= set(study.pairs), claim.id
-        rows = [results_row(cell) for cell in study.cells(False)]
+        rows = [asdict(cell) for cell in study.cells(False)]
         met = [row for row in rows if claim.where(row) and row["name"] in set(itertools.chain(*claim.pairs))]
         assert met, claim.id
 
@@ -61,7 +62,7 @@ def test_claims_and_pairs_are_about_rows(study: Study) -> None:
 @every
 def test_a_study_says_where_it_is_from(study: Study) -> None:
     """Published numbers stand beside cells of the whole study, and have a source."""
-    beside = [study.published(results_row(cell)) for cell in study.cells(False)]
+    beside = [study.published(asdict(cell)) for cell in study.cells(False)]
     assert study.question.endswith("?")
     assert bool(study.source) or not any(beside)
     assert study.advice
@@ -75,11 +76,6 @@ def test_a_row_is_one_way_to_ask() -> None:
             assert route.name == name
             if name in ROUTES:
                 assert route is ROUTES[name]
-
-
-def results_row(cell: object) -> dict[str, object]:
-    """The factors of a cell, as claims and published numbers get them."""
-    return {name: getattr(cell, name) for name in cell.__dataclass_fields__}  # type: ignore[attr-defined]
 
 
 def ratio(verdict: str, value: float, low: float | None, high: float | None, **more: object) -> dict[str, object]:
