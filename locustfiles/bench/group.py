@@ -14,15 +14,15 @@ from typing import Any
 
 import gevent
 from gevent.monkey import get_original
+from locust import runners
 from locust.env import Environment
-from locust.runners import STATE_RUNNING
 
 from locustfiles import distance, serving, settings, tensors
 from locustfiles.bench import counters
 from locustfiles.bench.measured import Cell, Visit, timed_ms
 from locustfiles.bench.meter import CellUser, Meter
 from locustfiles.calls import model_of, requests_of
-from locustfiles.clients import CallError
+from locustfiles.clients import CallError, grpc
 from locustfiles.clients.policy import COLD, PUBLISHED, SHARED
 from locustfiles.payloads import Images, photos
 from locustfiles.recorder import Histogram
@@ -34,6 +34,9 @@ START_S, DRAIN_S = 30.0, 45.0
 """How long workers may take to connect, and calls under way to end (their own deadline is 30 s)."""
 LIMIT_S = START_S + (START_S + DRAIN_S) + DRAIN_S
 """How long a visit may take beyond its warm-up and its window."""
+
+# In seconds: a worker that is alone in its gRPC call sends no heartbeat meanwhile, and one that died is seen by its id.
+runners.HEARTBEAT_LIVENESS = round(LIMIT_S)
 
 
 class GroupError(Exception):
@@ -57,7 +60,7 @@ def visit(job: Mapping[str, Any], result: Visit) -> None:
     workers = 1 if cell.policy in (SHARED, PUBLISHED) or cell.gather else min(WORKERS, cell.users)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    children = [_fork_worker(port, cell, user, i, job) for i in range(workers)]
+    children = [_fork_worker(port, cell, user, i, workers, job) for i in range(workers)]
     if cell.distance:  # after the fork: to find the proxy by its name starts a thread
         try:
             distance.apply(cell.distance)
@@ -136,19 +139,20 @@ def merge(result: Visit, shares: Sequence[Mapping[str, Any]]) -> None:
         result.stages_ms = {name: ms / result.requests for name, ms in stages.items()}
 
 
-def _fork_worker(port: int, cell: Cell, user: type[CellUser], index: int, job: Mapping[str, Any]) -> int:
-    """The process id of a Locust worker that obeys the master's messages `hold` and `go`."""
+def _fork_worker(port: int, cell: Cell, user: type[CellUser], index: int, workers: int, job: Mapping[str, Any]) -> int:
+    """The process id of one of `workers` Locust workers; it obeys the master's messages `hold` and `go`."""
     child: int = get_original("os", "fork")()
     if child:
         return child
     gevent.reinit()
+    grpc.alone = cell.users == workers
     user.meter = meter = Meter(cell, f"{job['seed']}/{job['block']}/{index}")
 
     environment = Environment(user_classes=[user], stop_timeout=0)
     runner = environment.create_worker_runner("127.0.0.1", port)
 
     def hold(**_: object) -> None:
-        while runner.worker_state != STATE_RUNNING:  # which worker gets how many users is the master's choice
+        while runner.worker_state != runners.STATE_RUNNING:  # which worker gets how many users is the master's choice
             gevent.sleep(0.005)
         meter.users = runner.user_count
         while not meter.warm(job["warm_calls"]):

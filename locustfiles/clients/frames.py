@@ -13,8 +13,9 @@ import os
 import uuid
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,7 @@ class FrameClient(ABC):
     _room: Pixels | None = None
     _screen: Pixels | None = None
 
-    def send(self, payload: Payload) -> Answer:
+    def send(self, payload: Payload) -> Changed:
         height, width = int(payload.headers["height"]), int(payload.headers["width"])
         frame = self.room(height, width)
         simplejpeg.decode_jpeg(payload.body, buffer=frame)
@@ -123,7 +124,12 @@ class ZmqFrames(FrameClient):
         return np.frombuffer(changed.buffer, np.uint8).reshape(frame.shape), _cpu(head)
 
     def ask(self, head: Mapping[str, object], *parts: Pixels) -> list[zmq.Frame]:
-        """One request and its answer, without the head's error; raises CallError."""
+        """One request and its answer, of as many parts; raises CallError."""
+        self.post(head, *parts)
+        return self.collect(1 + len(parts))
+
+    def post(self, head: Mapping[str, object], *parts: Pixels) -> None:
+        """A request; its answer has to be collected before the next. Raises CallError."""
         if self._context is None:
             if not self._path.is_socket():  # ZeroMQ would wait for it
                 raise CallError(f"ZeroMQ: no server at {self._path}: {START}")
@@ -133,18 +139,27 @@ class ZmqFrames(FrameClient):
             for option in (zmq.RCVTIMEO, zmq.SNDTIMEO):
                 self._socket.setsockopt(option, int(DEADLINE_S * 1e3))
             self._socket.connect(f"ipc://{self._path}")
-        try:
+        with self._answered():
             self._socket.send_multipart([json.dumps(head).encode(), *parts], copy=False)
+
+    def collect(self, parts: int) -> list[zmq.Frame]:
+        """The answer; raises CallError."""
+        with self._answered():
             answer: list[zmq.Frame] = self._socket.recv_multipart(copy=False)
-        except zmq.ZMQError as error:
-            self.close()  # a REQ socket that waits for an answer sends nothing else
-            raise CallError(f"ZeroMQ: no answer in {DEADLINE_S:g} s from {self._path}: {error}") from error
         about = json.loads(answer[0].bytes)
         if "error" in about:
             raise CallError(f"{about['error']['code']}: {about['error']['message']}")
-        if len(answer) != 1 + len(parts):
+        if len(answer) != parts:
             raise CallError(f"ZeroMQ: an answer of {len(answer)} parts")
         return answer
+
+    @contextmanager
+    def _answered(self) -> Iterator[None]:
+        try:
+            yield
+        except zmq.ZMQError as error:
+            self.close()  # a REQ socket that waits for an answer sends nothing else
+            raise CallError(f"ZeroMQ: no answer in {DEADLINE_S:g} s from {self._path}: {error}") from error
 
     def close(self) -> None:
         if self._context is not None:
@@ -153,64 +168,112 @@ class ZmqFrames(FrameClient):
             self._context = None
 
 
-class SharedMemory(ZmqFrames):
-    """The frame stays where it was decoded: in a file in memory that both sides have mapped, half for the frame and
-    half for the changed one. Over ZeroMQ goes a head that names it."""
+class Slot:
+    """A file in memory that both sides have mapped: half of it for a frame, half for the changed one."""
 
-    _name = ""
-    _linked = False
-    _frame: Pixels
-    _changed: Pixels
-
-    def room(self, height: int, width: int) -> Pixels:
+    def __init__(self, height: int, width: int) -> None:
+        """Raises CallError."""
         size = height * width * CHANNELS
-        if not self._name or self._frame.shape != (height, width, CHANNELS):
-            self._forget()
-            memory = self._make(2 * size)
-            self._frame, self._changed = (
-                np.frombuffer(memory, np.uint8, size, start).reshape(height, width, CHANNELS) for start in (0, size)
-            )
-        return self._frame
-
-    def carry(self, frame: Pixels) -> tuple[Pixels, Mapping[str, Any]]:
+        self._path = folder() / uuid.uuid4().hex
         try:
-            (head,) = self.ask({"width": frame.shape[1], "height": frame.shape[0], "slot": self._name})
-        except CallError:
-            self._forget()  # another server knows nothing of it
-            raise
-        if self._linked:  # the server has it mapped: from now on it is gone when both are
-            self._unlink()
-        return self._changed, _cpu(head)
-
-    def close(self) -> None:
-        self._forget()
-        super().close()
-
-    def _make(self, size: int) -> mmap.mmap:
-        name = uuid.uuid4().hex
-        path = folder() / name
-        try:
-            opened = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+            opened = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
             try:
                 os.fchmod(opened, 0o666)
-                os.posix_fallocate(opened, 0, size)
-                memory = mmap.mmap(opened, size)
+                os.posix_fallocate(opened, 0, 2 * size)
+                memory = mmap.mmap(opened, 2 * size)
             finally:
                 os.close(opened)
         except OSError as error:
-            path.unlink(missing_ok=True)
-            raise CallError(f"shared memory: {error.strerror}: {path}: is the volume `frames` mounted?") from error
-        self._name, self._linked = name, True
-        return memory
+            self._path.unlink(missing_ok=True)
+            raise CallError(
+                f"shared memory: {error.strerror}: {self._path}: is the volume `frames` mounted?"
+            ) from error
+        self._linked = True
+        self.frame, self.changed = (
+            np.frombuffer(memory, np.uint8, size, start).reshape(height, width, CHANNELS) for start in (0, size)
+        )
+        self.head = {"width": width, "height": height, "slot": self._path.name}
 
-    def _forget(self) -> None:
+    def unlink(self) -> None:
+        """From now on it is gone when both sides are."""
         if self._linked:
-            self._unlink()
-        self._name = ""
+            self._path.unlink(missing_ok=True)
+            self._linked = False
 
-    def _unlink(self) -> None:
-        (folder() / self._name).unlink(missing_ok=True)
-        self._linked = False
+
+class SharedMemory(ZmqFrames):
+    """The frame stays where it was decoded, in a slot. Over ZeroMQ goes a head that names it."""
+
+    _slot: Slot | None = None
+
+    def room(self, height: int, width: int) -> Pixels:
+        if self._slot and self._slot.frame.shape[:2] != (height, width):
+            self.forget()
+        self._slot = self._slot or Slot(height, width)
+        return self._slot.frame
+
+    def carry(self, frame: Pixels) -> tuple[Pixels, Mapping[str, Any]]:
+        assert self._slot
+        try:
+            (head,) = self.ask(self._slot.head)
+        except CallError:
+            self.forget()  # another server knows nothing of it
+            raise
+        self._slot.unlink()  # the server has it mapped
+        return self._slot.changed, _cpu(head)
+
+    def close(self) -> None:
+        self.forget()
+        super().close()
+
+    def forget(self) -> None:
+        """The memory."""
+        if self._slot:
+            self._slot.unlink()
+        self._slot = None
+
+
+class DoubleBuffered(SharedMemory):
+    """One frame ahead, with two slots: a call decodes a frame and draws the one before, which the server changed in the
+    meantime. The first call has none before it: it waits for its own frame, which is then changed once more.
+    """
+
+    _other: Slot | None = None
+    _before: Changed | None = None
+    """The call before, whose frame the server has."""
+
+    def send(self, payload: Payload) -> Changed:
+        call = super().send(payload)
+        before, self._before = self._before or call, call
+        return replace(call, sent=before.sent, wanted=before.wanted)
+
+    def room(self, height: int, width: int) -> Pixels:
+        self._slot, self._other = self._other, self._slot
+        return super().room(height, width)
+
+    def carry(self, frame: Pixels) -> tuple[Pixels, Mapping[str, Any]]:
+        assert self._slot
+        changed = self._other if self._before else self._slot
+        assert changed
+        try:
+            if not self._before:
+                self.post(self._slot.head)
+            (head,) = self.collect(1)
+            self.post(self._slot.head)
+        except CallError:
+            self.forget()
+            raise
+        changed.unlink()
+        return changed.changed, _cpu(head)
+
+    def forget(self) -> None:
+        if self._before:  # its answer was not collected
+            self._before = None
+            ZmqFrames.close(self)
+        super().forget()
+        if self._other:
+            self._other.unlink()
+        self._other = None
 
 
 class GrpcFrames(FrameClient):

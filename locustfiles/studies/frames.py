@@ -14,6 +14,9 @@ measured, so Payload.body is the camera's frame and the client of a row does the
 "Client encode" and "client decode" are therefore nothing. As the client works as hard as the server, its CPU time is a
 result and no reason for doubt: the study has no gate.
 
+`frames-shm-zmq-double` is *double buffered*: a call takes a frame, and reads and draws the one before it, which the
+server changed in the meantime. Its frames per second stand beside the others', but a frame is drawn one call later.
+
 The camera pans over the sample photos, side by side, in PAN steps: the same frames in the same order everywhere.
 
 The original asked its servers on sockets of the same machine and had no proxy, so all are asked directly, inside the
@@ -41,6 +44,7 @@ from locustfiles.clients.frames import (
     JPEG,
     PYBASE64,
     Changed,
+    DoubleBuffered,
     GrpcFrames,
     InProcess,
     MultipartFrames,
@@ -145,6 +149,7 @@ def _row(
 _JSON = "application/json"
 _SERVICE = "/fiveway.transport.v1.FrameService"
 IN_PROCESS, SHM, ZMQ = "frames-in-process", "frames-shm-zmq", "frames-zmq"
+DOUBLE = "frames-shm-zmq-double"
 GRPC, STREAM = "frames-grpc", "frames-grpc-stream"
 JPEG_HTTP, PYBASE64_HTTP, BASE64_HTTP = "frames-http-jpeg", "frames-http-pybase64", "frames-http-base64"
 HEX_HTTP, MULTIPART_HTTP = "frames-http-hex", "frames-http-multipart"
@@ -155,6 +160,7 @@ ROWS: Mapping[str, Route] = {
     for route in (
         _row("in-process", "", InProcess, protocol="none", server="in-process:0"),
         _row("shm-zmq", "zmq", SharedMemory, protocol="ZeroMQ"),
+        _row("shm-zmq-double", "zmq", DoubleBuffered, protocol="ZeroMQ"),
         _row("zmq", "zmq", ZmqFrames, protocol="ZeroMQ"),
         _row("grpc", f"{_SERVICE}/Change", GrpcFrames, protocol="gRPC", server="frames:50051"),
         _row(
@@ -180,6 +186,7 @@ ROWS: Mapping[str, Route] = {
 COPIES: Mapping[str, int] = {
     IN_PROCESS: 0,
     SHM: 0,
+    DOUBLE: 0,
     # The socket: ZeroMQ sends from where the frame is, and receives a part this large into its own place.
     ZMQ: 2 + 2,
     # tobytes; into the message; serialized; to gRPC's slice; the socket; slices to bytes; parsed; the field to bytes.
@@ -341,6 +348,8 @@ FRAMES = Study(
     ),
     advice=(
         "On one host, decode into shared memory and send its name: nothing is copied, a small message is what is left.",
+        "Stay one frame ahead (frames-shm-zmq-double): the server changes a frame while the client decodes the next. "
+        "It costs a second slot, and a frame is drawn one frame later.",
         "Between hosts, send what the camera sent: no transport repays decoding it and encoding it again.",
         "Do not put pixels into text: every step of base64, hex or JSON is another copy of a frame that has grown.",
     ),

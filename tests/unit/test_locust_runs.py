@@ -214,6 +214,24 @@ def test_users_that_take_turns_are_caught() -> None:
     assert "never waited all at once: they run one at a time" in err
 
 
+def test_a_user_that_is_alone_takes_no_turns() -> None:
+    """Its process waits with it, and only while it says so."""
+    alone = """
+import locust
+from locustfiles import overlap
+from locustfiles.clients import grpc
+grpc.alone = True
+try:
+    overlap.check()
+except RuntimeError:
+    grpc.alone = False
+    overlap.check()
+    print("alone, and not")
+"""
+    status, out, err = run_program(alone)
+    assert (status, out.strip()) == (0, "alone, and not"), err
+
+
 class Page:
     """Locust's web API, as its page uses it."""
 

@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +18,14 @@ from locustfiles.bench import claims
 from locustfiles.bench.analysis import analyse
 from locustfiles.bench.launcher import Window, launcher
 from locustfiles.bench.measured import Cell, Visit
-from locustfiles.clients import CallError
-from locustfiles.clients.frames import Changed, SharedMemory
+from locustfiles.clients import CallError, Payload
+from locustfiles.clients.frames import Changed, DoubleBuffered, SharedMemory
 from locustfiles.payloads import Images
 from locustfiles.studies import STUDIES, WAYS
 from locustfiles.studies.frames import (
     CLAIMS,
     COPIES,
+    DOUBLE,
     FPS,
     FRAMES,
     FULL_HD,
@@ -117,17 +118,41 @@ def test_every_row_gives_the_same_frame(environment: dict[str, str]) -> None:
 def test_a_visit_counts_its_frames_and_the_cpu_time_of_both_sides(
     environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In process and in shared memory; the server's CPU time is known where there is a server."""
+    """In process and in shared memory, double buffered too; the server's CPU time is known where there is a server."""
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     with launcher("http://127.0.0.1:1", seed=1) as load:
-        for row in (IN_PROCESS, SHM):
+        for row in (IN_PROCESS, SHM, DOUBLE):
             (cell,) = [cell for cell in FRAMES.cells(True) if cell.name == row]
             found = load.visit(cell, WINDOW, block=1, position=1)
             assert (found.problem, found.errors) == ("", {})
             assert found.requests > 0
             assert found.client_cpu > 0
-            assert ("server.cpu" in found.stages_ms) is (row == SHM)
+            assert ("server.cpu" in found.stages_ms) is (row != IN_PROCESS)
+    assert [path.name for path in Path(environment["FRAMES"]).iterdir()] == ["zmq"]
+
+
+@pytest.mark.timeout(120)
+def test_one_frame_ahead_each_call_answers_with_the_frame_before(
+    environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first with its own; also after the server was away, and after a frame of another size."""
+    monkeypatch.setenv("FRAMES", environment["FRAMES"])
+    client = DoubleBuffered(ROWS[DOUBLE], "", "zmq", lambda: None)
+    pan = camera(HD)
+
+    def answers(frames: Sequence[Payload]) -> list[int]:
+        called = [client.send(frame) for frame in frames]
+        assert [call.crc32 for call in called] == [call.wanted for call in called]
+        return [call.wanted for call in called]
+
+    sent = [int(frame.headers["crc32"]) for frame in pan[:5]]
+    assert answers(pan[:5]) == [sent[0], *sent[:4]]
+    client.close()
+    assert answers(pan[1:4]) == [sent[1], sent[1], sent[2]]
+    large = [int(frame.headers["crc32"]) for frame in camera(FULL_HD)[:2]]
+    assert answers(camera(FULL_HD)[:2]) == [large[0], large[0]]
+    client.close()
     assert [path.name for path in Path(environment["FRAMES"]).iterdir()] == ["zmq"]
 
 
@@ -143,7 +168,7 @@ def test_a_client_says_that_its_folder_is_missing(tmp_path: Path, monkeypatch: p
 def test_a_client_says_that_the_server_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the profile is off the volume is empty; what was put there is gone with the client."""
     monkeypatch.setenv("FRAMES", str(tmp_path))
-    for row in (SHM, ZMQ):
+    for row in (SHM, DOUBLE, ZMQ):
         client = WAYS[row].format.client
         assert client
         opened = client(WAYS[row], "", "zmq", lambda: None)
@@ -194,7 +219,7 @@ def test_a_client_that_works_hard_is_no_reason_for_doubt() -> None:
 
 
 def test_the_published_rows() -> None:
-    """Nine of the ten rows have a number; that of shared memory is 95 of 105 frames per second."""
+    """Nine of the eleven rows have a number; that of shared memory is 95 of 105 frames per second."""
     assert (len(FPS), FPS[IN_PROCESS], FPS[SHM], FPS[MULTIPART_HTTP]) == (9, 105, 95, 3.5)
     assert FRAMES.published({"name": SHM}) == {"published": 95}
     assert FRAMES.published({"name": "frames-grpc-stream"}) == {}
@@ -203,7 +228,7 @@ def test_the_published_rows() -> None:
 def test_copies_are_declared_for_every_row() -> None:
     """None in one process and in shared memory."""
     assert set(COPIES) == set(ROWS)
-    assert {row for row, copies in COPIES.items() if not copies} == {IN_PROCESS, SHM}
+    assert {row for row, copies in COPIES.items() if not copies} == {IN_PROCESS, SHM, DOUBLE}
 
 
 def ratio(a: str, b: str, value: float, size: str = HD) -> dict[str, Any]:
