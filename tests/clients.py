@@ -7,6 +7,7 @@ import base64
 import http.client
 import json
 import os
+import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +18,8 @@ import numpy as np
 import numpy.typing as npt
 import tritonclient.grpc
 import tritonclient.http
-from fiveway.transport.v1 import base_pb2, base_pb2_grpc
+import zmq
+from fiveway.transport.v1 import base_pb2, base_pb2_grpc, frames_pb2, frames_pb2_grpc
 from fiveway.vision.v1 import vision_pb2 as typed
 from fiveway.vision.v1 import vision_pb2_grpc as typed_grpc
 from seldon import prediction_pb2 as seldon
@@ -27,6 +29,7 @@ from torchserve import inference_pb2_grpc as torchserve_grpc
 from gateways.core.answer import softmax
 from gateways.core.manifest import Manifest
 from gateways.core.serving import Serving, ServingError
+from tests.docker import address_of
 
 ARTIFACTS = Path("/artifacts")
 try:
@@ -90,8 +93,8 @@ def post_json(path: str, message: object, **headers: str) -> Reply:
     return request("POST", path, json.dumps(message).encode(), content_type="application/json", **headers)
 
 
-def channel() -> grpc.Channel:
-    return grpc.insecure_channel(EDGE, options=CHANNEL_OPTIONS)
+def channel(address: str = EDGE) -> grpc.Channel:
+    return grpc.insecure_channel(address, options=CHANNEL_OPTIONS)
 
 
 def raw_call(
@@ -315,12 +318,61 @@ def seldon_grpc(jpegs: Sequence[bytes]) -> list[int]:
     return [int(seldon.SeldonMessage.FromString(reply).data.tensor.values[0]) for reply in replies]
 
 
+def frames_http(jpegs: Sequence[bytes]) -> list[int]:
+    """The sizes of what came back: a frame of one pixel in hex, for each."""
+    sizes = []
+    for _ in jpegs:
+        message = json.dumps({"width": 1, "height": 1, "frame": "000102"}).encode()
+        asked = urllib.request.Request(
+            f"http://{address_of('frames')}:8000/frames/hex", message, {"content-type": "application/json"}
+        )
+        with urllib.request.urlopen(asked, timeout=TIMEOUT_S) as answer:
+            frame = bytes.fromhex(json.load(answer)["frame"])
+        assert frame == b"\xff\xfe\xfd"
+        sizes.append(len(frame))
+    return sizes
+
+
+def frames_grpc(jpegs: Sequence[bytes]) -> list[int]:
+    """The same over gRPC."""
+    with channel(f"{address_of('frames')}:50051") as open_channel:
+        stub = frames_pb2_grpc.FrameServiceStub(open_channel)
+        pixel = frames_pb2.ChangeRequest(width=1, height=1, pixels=b"\0\1\2")
+        frames = [stub.Change(pixel, timeout=TIMEOUT_S).pixels for _ in jpegs]
+    assert frames == [b"\xff\xfe\xfd"] * len(jpegs)
+    return [len(frame) for frame in frames]
+
+
+def frames_zmq(jpegs: Sequence[bytes]) -> list[int]:
+    """The same over ZeroMQ."""
+    frames = [zmq_ask(b'{"width": 1, "height": 1}', b"\0\1\2")[1] for _ in jpegs]
+    assert frames == [b"\xff\xfe\xfd"] * len(jpegs)
+    return [len(frame) for frame in frames]
+
+
+def zmq_ask(*parts: bytes) -> list[bytes]:
+    """What the gateway `frames` answers in the shared folder. Raises zmq.Again."""
+    with zmq.Context() as context, context.socket(zmq.REQ) as socket:
+        socket.setsockopt(zmq.LINGER, 0)
+        socket.setsockopt(zmq.RCVTIMEO, int(TIMEOUT_S * 1e3))
+        socket.connect("ipc:///frames/zmq")
+        socket.send_multipart(parts)
+        return socket.recv_multipart()
+
+
 # The routes of the profile `transport`, which have no model; the answers are the sizes of the photos.
 WITHOUT_MODEL: Mapping[str, Callable[[Sequence[bytes]], list[int]]] = {
     "echo-http": echo_http,
     "echo-grpc": echo_grpc,
     "seldon-http": seldon_http,
     "seldon-grpc": seldon_grpc,
+}
+
+# The server of that profile that is not behind the edge.
+FRAMES: Mapping[str, Callable[[Sequence[bytes]], list[int]]] = {
+    "frames-http": frames_http,
+    "frames-grpc": frames_grpc,
+    "frames-zmq": frames_zmq,
 }
 
 # Every way in. The part before the slash is the route's name.

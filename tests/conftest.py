@@ -9,6 +9,8 @@ from tests.repository import ROOT
 
 PHOTOS = ROOT / "models" / "photos"
 STACK = {"edge", "jpeg-http", "locust-master", "locust-worker", "torchserve", "triton", "typed-grpc"}
+TRANSPORT = {"distance", "echo-grpc", "echo-http", "frames", "seldon-grpc", "seldon-http"}
+"""Of the profile of that name."""
 # Kills servers: whatever runs with it would see them die.
 LAST = "test_healing.py"
 

@@ -42,6 +42,12 @@ def container(service: str) -> dict[str, Any]:
     return found
 
 
+def address_of(service: str) -> str:
+    """Of its container on the inside network: the engine's host reaches it, nobody else outside does."""
+    (network,) = container(service)["NetworkSettings"]["Networks"].values()
+    return str(network["IPAddress"])
+
+
 def service_of(inspected: dict[str, Any]) -> str:
     name: str = inspected["Config"]["Labels"]["com.docker.compose.service"]
     return name

@@ -14,14 +14,16 @@ from functools import cache, partial
 import grpc
 from fiveway.transport.v1 import base_pb2 as base
 from fiveway.transport.v1 import distance_pb2 as distance
+from fiveway.transport.v1 import frames_pb2 as frames
 from fiveway.vision.v1 import vision_pb2 as typed
 from google.protobuf import json_format
 from seldon import prediction_pb2 as seldon
 from torchserve import inference_pb2 as torchserve
 from tritonclient.grpc import service_pb2 as kserve
 
-from tests.clients import EDGE, MODEL, TIMEOUT_S, b64, channel, form, raw_call
+from tests.clients import EDGE, MODEL, TIMEOUT_S, b64, channel, form, raw_call, zmq_ask
 from tests.conftest import PHOTOS
+from tests.docker import address_of
 
 PHOTO = (PHOTOS / "otter_224x224.jpg").read_bytes()
 B64_PHOTO = b64(PHOTO)
@@ -50,11 +52,12 @@ class Http:
     headers: Mapping[str, str] = field(default_factory=dict)
     chunked: bool = False
     method: str = "POST"
+    at: Callable[[], str] = lambda: EDGE
 
     def send(self) -> tuple[str, str]:
         """(status, body), as curl sees it: a refusal may come while the body is still being sent."""
         command = ["curl", "--silent", "--show-error", "--max-time", f"{TIMEOUT_S:g}", "--request", self.method]
-        command += ["--data-binary", "@-", "--write-out", "\n%{http_code}", f"http://{EDGE}{self.path}"]
+        command += ["--data-binary", "@-", "--write-out", "\n%{http_code}", f"http://{self.at()}{self.path}"]
         headers = {"content-type": "", **self.headers} | ({"transfer-encoding": "chunked"} if self.chunked else {})
         # curl drops a header that is written with a colon and no value.
         command += [word for name, value in headers.items() for word in ("--header", f"{name}: {value}".rstrip())]
@@ -71,10 +74,11 @@ class Grpc:
     method: str
     body: bytes = b""
     metadata: tuple[tuple[str, str], ...] = ()
+    at: Callable[[], str] = lambda: EDGE
 
     def send(self) -> tuple[str, str]:
         """(status name, message)."""
-        with channel() as open_channel:
+        with channel(self.at()) as open_channel:
             try:
                 raw_call(open_channel, self.method, self.body, self.metadata)
             except grpc.RpcError as error:
@@ -82,7 +86,23 @@ class Grpc:
         return "OK", ""
 
 
-Request = Http | Grpc
+@dataclass(frozen=True)
+class ZeroMq:
+    """One message to the gateway `frames`."""
+
+    parts: tuple[bytes, ...]
+
+    @property
+    def body(self) -> bytes:
+        return b"".join(self.parts)
+
+    def send(self) -> tuple[str, str]:
+        """(status name, message)."""
+        error = json.loads(zmq_ask(*self.parts)[0])["error"]
+        return error["code"], error["message"]
+
+
+Request = Http | Grpc | ZeroMq
 
 
 @cache
@@ -209,6 +229,27 @@ def seldon_grpc(body: bytes, *metadata: tuple[str, str]) -> Grpc:
     return Grpc(f"{SELDON}/Predict", body, metadata)
 
 
+def frames_http(path: str, body: bytes, kind: str = JSON_TYPE, *, chunked: bool = False) -> Http:
+    return Http(f"/frames/{path}", body, {"content-type": kind}, chunked, at=lambda: f"{address_of('frames')}:8000")
+
+
+def frames_text(**message: object) -> Http:
+    """A frame as base64."""
+    return frames_http("base64", json.dumps(message).encode())
+
+
+def frames_grpc(body: bytes, method: str = "Change") -> Grpc:
+    return Grpc(f"/fiveway.transport.v1.FrameService/{method}", body, at=lambda: f"{address_of('frames')}:50051")
+
+
+def frame_message(width: int, height: int, pixels: bytes) -> bytes:
+    return frames.ChangeRequest(width=width, height=height, pixels=pixels).SerializeToString()
+
+
+def frames_zmq(*parts: bytes) -> ZeroMq:
+    return ZeroMq(parts)
+
+
 def huge_header() -> bytes:
     """The photo with a frame header that says 65,500 x 65,500 pixels: 12 GB once decoded."""
     at = PHOTO.index(b"\xff\xc0") if b"\xff\xc0" in PHOTO else PHOTO.index(b"\xff\xc2")
@@ -223,6 +264,11 @@ NOT_JSON_FOR_TRITON = "failed to parse the request JSON buffer"
 NOT_32 = "33 images: send 1 to 32 in one request"
 NONE = "0 images: send 1 to 32 in one request"
 NOT_SERVED = "not served at this port"
+NO_FRAME = "a frame of 0 x 0: send whole numbers"
+NO_HEAD = "the first part is no JSON object"
+NOT_2 = "3 bytes for a frame of 1 x 2: send 6"
+TWO = b'{"width": 1, "height": 2}'
+SLOT = b'{"width": 1, "height": 1, "slot": "%s"}'
 NOT_IMAGE = b"This is a text and not a photo. " * 8
 TRUNCATED = PHOTO[: len(PHOTO) // 2]
 HUGE = huge_header()
@@ -356,6 +402,9 @@ CASES = (
             rpc("INVALID_ARGUMENT", NO_IMAGE, "echo-grpc", lambda: Grpc(f"{ECHO}/Binary")),
             http(400, "the body is not JSON", "seldon-http", lambda: seldon_http(b"")),
             rpc("INVALID_ARGUMENT", "has no data: send data.ndarray", "seldon-grpc", lambda: seldon_grpc(b"")),
+            http(400, "the body is not JSON", "frames-http", lambda: frames_http("base64", b"")),
+            rpc("INVALID_ARGUMENT", NO_FRAME, "frames-grpc", lambda: frames_grpc(b"")),
+            rpc("INVALID_ARGUMENT", NO_HEAD, "frames-zmq", lambda: frames_zmq(b"")),
         ),
         note="over gRPC an empty message names no model, or holds no image or array",
     ),
@@ -379,6 +428,8 @@ CASES = (
             rpc("RESOURCE_EXHAUSTED", "larger than max", "echo-grpc", lambda: Grpc(f"{ECHO}/Binary", big())),
             http(413, TOO_LARGE, "seldon-http", lambda: seldon_http(big())),
             rpc("RESOURCE_EXHAUSTED", "larger than max", "seldon-grpc", lambda: seldon_grpc(big())),
+            http(413, "larger than 32 MiB", "frames-http", lambda: frames_http("base64", big())),
+            rpc("RESOURCE_EXHAUSTED", "larger than max", "frames-grpc", lambda: frames_grpc(big())),
         ),
         note="HTTP: refused by Envoy on the announced length; gRPC announces none, see below",
     ),
@@ -392,6 +443,7 @@ CASES = (
             http(413, TOO_LARGE, "typed-http", lambda: Http("/v1/predict", big(), JSON, chunked=True)),
             http(413, TOO_LARGE, "echo-http", lambda: replace(echo_binary(big()), chunked=True)),
             http(413, TOO_LARGE, "seldon-http", lambda: replace(seldon_http(big()), chunked=True)),
+            http(413, "larger than 32 MiB", "frames-http", lambda: frames_http("base64", big(), chunked=True)),
         ),
         note="cut off by Envoy at 32 MiB",
     ),
@@ -407,6 +459,12 @@ CASES = (
                 "is not base64: send standard base64",
                 "echo-grpc",
                 lambda: echo_grpc_base64(NOT_BASE64),
+            ),
+            http(
+                400,
+                "frame cannot be decoded",
+                "frames-http",
+                lambda: frames_text(width=1, height=1, frame=NOT_BASE64),
             ),
         ),
     ),
@@ -426,6 +484,9 @@ CASES = (
             rpc("INVALID_ARGUMENT", "generate your client", "echo-grpc", lambda: Grpc(f"{ECHO}/Structured", NOT_PROTO)),
             http(400, "the body is not JSON", "seldon-http", lambda: seldon_http(NOT_JSON)),
             rpc("INVALID_ARGUMENT", "generate your client", "seldon-grpc", lambda: seldon_grpc(NOT_PROTO)),
+            http(400, "the body is not JSON", "frames-http", lambda: frames_http("base64", NOT_JSON)),
+            rpc("INVALID_ARGUMENT", "generate your client", "frames-grpc", lambda: frames_grpc(NOT_PROTO)),
+            rpc("INVALID_ARGUMENT", NO_HEAD, "frames-zmq", lambda: frames_zmq(NOT_JSON)),
         ),
     ),
     Case(
@@ -438,6 +499,8 @@ CASES = (
             http(400, "Message too deep", "typed-http", lambda: Http("/v1/predict", DEEP, JSON)),
             http(400, "the body", "echo-http", lambda: Http("/transport/structured", DEEP, JSON)),
             http(400, "the body is not JSON", "seldon-http", lambda: seldon_http(DEEP)),
+            http(400, "the body is not JSON", "frames-http", lambda: frames_http("base64", DEEP)),
+            rpc("INVALID_ARGUMENT", NO_HEAD, "frames-zmq", lambda: frames_zmq(DEEP)),
         ),
     ),
     Case(
@@ -451,6 +514,8 @@ CASES = (
             http(415, "application/json", "typed-http", lambda: replace(typed_http([B64_PHOTO]), headers=TEXT)),
             http(415, "send application/json", "echo-http", lambda: Http("/transport/structured", b"{}", TEXT)),
             http(415, "send application/json", "seldon-http", lambda: seldon_http(SELDON_ARRAY.encode(), TEXT)),
+            http(415, "send application/json", "frames-http", lambda: frames_http("hex", b"{}", "text/plain")),
+            http(415, "send multipart/form-data", "frames-http", lambda: frames_http("multipart", b"{}")),
         ),
         note="Triton does not look at it: to Triton a photo is bad JSON",
     ),
@@ -468,6 +533,9 @@ CASES = (
             http(400, NONE, "typed-http", lambda: Http("/v1/predict", b"{}", JSON)),
             http(400, "name: Field required", "echo-http", lambda: Http("/transport/structured", b"{}", JSON)),
             *of_seldon("has no data: send data.ndarray", {}),
+            http(400, 'the field "frame" is missing', "frames-http", lambda: frames_text(width=1, height=1)),
+            http(400, 'the form has no file "frame"', "frames-http", lambda: frames_http("multipart", *form([PHOTO]))),
+            rpc("INVALID_ARGUMENT", "1 parts: send a JSON head", "frames-zmq", lambda: frames_zmq(TWO)),
         ),
     ),
     Case(
@@ -502,6 +570,9 @@ CASES = (
             *of_files("unexpected shape for input 'jpeg'", (1, 2), PHOTO, PHOTO),
             *of_seldon("holds 4 values and there are 3", {"data": {"tensor": {"shape": [2, 2], "values": [1, 2, 3]}}}),
             *of_seldon("send equally long lists", {"data": {"ndarray": [[1, 2], [3]]}}),
+            http(400, NOT_2, "frames-http", lambda: frames_text(width=1, height=2, frame="AAAA")),
+            rpc("INVALID_ARGUMENT", NOT_2, "frames-grpc", lambda: frames_grpc(frame_message(1, 2, bytes(3)))),
+            rpc("INVALID_ARGUMENT", NOT_2, "frames-zmq", lambda: frames_zmq(TWO, bytes(3))),
         ),
         note="photos may have any size",
     ),
@@ -519,6 +590,8 @@ CASES = (
             *of_seldon("strData holds no array", {"strData": "x"}),
             *of_seldon("send numbers only", {"data": {"ndarray": [1, "a"]}}),
             *of_seldon("dtype is DT_STRING", {"data": {"tftensor": {"dtype": "DT_STRING"}}}),
+            http(400, "a frame of 'x' x 1", "frames-http", lambda: frames_text(width="x", height=1, frame="")),
+            rpc("INVALID_ARGUMENT", "slot is no name", "frames-zmq", lambda: frames_zmq(SLOT % b"../etc/passwd")),
         ),
     ),
     Case(
@@ -564,6 +637,23 @@ CASES = (
         note="a few bytes can say that one value fills it",
     ),
     Case(
+        "shared memory that is not there",
+        (rpc("NOT_FOUND", "make the file in the shared folder", "frames-zmq", lambda: frames_zmq(SLOT % b"nothing1")),),
+    ),
+    Case(
+        "a frame larger than 1920 x 1080",
+        (
+            http(400, "1 to 2073600 pixels", "frames-http", lambda: frames_text(width=1921, height=1080, frame="")),
+            rpc("INVALID_ARGUMENT", "1 to 2073600", "frames-grpc", lambda: frames_grpc(frame_message(1921, 1080, b""))),
+            rpc(
+                "INVALID_ARGUMENT",
+                "1 to 2073600",
+                "frames-zmq",
+                lambda: frames_zmq(b'{"width": 1921, "height": 1080}', b""),
+            ),
+        ),
+    ),
+    Case(
         "unknown `x-mode`",
         (
             http(400, "send decoded or raw", "seldon-http", lambda: seldon_http(b"{}", {**JSON, "x-mode": "fast"})),
@@ -580,6 +670,7 @@ CASES = (
             http(404, NOT_SERVED, "typed-http", lambda: Http("/v1/nothing", b"{}", JSON)),
             http(404, NOT_SERVED, "echo-http", lambda: Http("/transport/nothing", b"{}", JSON)),
             http(404, NOT_SERVED, "seldon-http", lambda: Http("/api/v1.0/nothing", b"{}", JSON)),
+            http(404, "no such path", "frames-http", lambda: frames_http("nothing", b"{}")),
         ),
     ),
     Case(
@@ -591,6 +682,7 @@ CASES = (
             rpc("UNIMPLEMENTED", NOT_SERVED, "typed-grpc", lambda: Grpc(f"{TYPED}/Nothing")),
             rpc("UNIMPLEMENTED", NOT_SERVED, "echo-grpc", lambda: Grpc(f"{ECHO}/Nothing")),
             rpc("UNIMPLEMENTED", NOT_SERVED, "seldon-grpc", lambda: Grpc(f"{SELDON}/SendFeedback")),
+            rpc("UNIMPLEMENTED", "Method not found", "frames-grpc", lambda: frames_grpc(b"", "Nothing")),
         ),
     ),
 )

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from tests.clients import ROUTES, WITHOUT_MODEL
+from tests.clients import FRAMES, ROUTES, WITHOUT_MODEL
 from tests.repository import ROOT
 from tests.stack.bad_input import CASES, Case
 
@@ -31,9 +31,11 @@ def render() -> str:
     """The page."""
     lines = [HEAD, *table(ROUTES), "", "Empty: the route has no such case.", "", "## Servers without a model", ""]
     lines += [
-        "While the profile `transport` is off, these routes answer 503, `UNAVAILABLE`, with the command that starts it."
+        "While the profile `transport` is off, these routes answer 503, `UNAVAILABLE`, with the command that starts "
+        "it. The server `frames` is not behind the port: its clients are on its host and ask it directly. ZeroMQ ends "
+        "the connection of a message above 16 MiB without a word.",
     ]
-    lines += ["", *table(WITHOUT_MODEL), "", "## What the messages say", ""]
+    lines += ["", *table([*WITHOUT_MODEL, *FRAMES]), "", "## What the messages say", ""]
     for case in CASES:
         lines.append(f"- **{case.name}**{f' ({case.note})' if case.note else ''}: {'; '.join(said(case))}.")
     lines += ["", "## Why some cells are as they are", "", *(f"- {text}" for text in REASONS), ""]

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sized
 
 import pytest
 
-from tests.clients import CLIENTS, WITHOUT_MODEL, error_text
+from tests.clients import CLIENTS, FRAMES, WITHOUT_MODEL, error_text
 from tests.docker import memory_mib
 from tests.stack.bad_input import CASES, CASES_BY_NAME, MIB, Refusal
 
@@ -29,7 +29,7 @@ def test_bad_input_is_refused_and_the_next_good_request_works(refusal: Refusal, 
     status, message = refusal.build().send()
     assert status == refusal.status, message
     assert refusal.says in (message if not status.isdigit() else error_text(message))
-    clients: Mapping[str, Callable[[list[bytes]], Sized]] = {**CLIENTS, **WITHOUT_MODEL}
+    clients: Mapping[str, Callable[[list[bytes]], Sized]] = {**CLIENTS, **WITHOUT_MODEL, **FRAMES}
     client = next(client for name, client in clients.items() if name.partition("/")[0] == refusal.route)
     assert len(client([photo])) == 1
 

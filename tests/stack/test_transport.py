@@ -12,9 +12,9 @@ import pytest
 from fiveway.transport.v1 import base_pb2, base_pb2_grpc
 
 from tests.clients import TIMEOUT_S, channel, post_json, request
-from tests.docker import container, containers, health
+from tests.conftest import TRANSPORT
+from tests.docker import address_of, containers, health
 
-SERVICES = ("echo-http", "echo-grpc", "seldon-http", "seldon-grpc", "distance")
 ROUND_TRIP_MS = 150
 KB_PER_S = 1000
 
@@ -22,15 +22,14 @@ KB_PER_S = 1000
 @pytest.fixture(autouse=True, scope="module")
 def transport() -> None:
     """The profile is up and healthy."""
-    states = {name: [health(found) for found in containers(name)] for name in SERVICES}
-    assert states == {name: ["healthy"] for name in SERVICES}, "docker compose --profile transport up --build --wait"
+    states = {name: [health(found) for found in containers(name)] for name in TRANSPORT}
+    assert states == {name: ["healthy"] for name in TRANSPORT}, "docker compose --profile transport up --build --wait"
 
 
 @pytest.fixture
 def distance() -> str:
-    """The address of the proxy on the inside network: the engine's host reaches it, nobody else outside does."""
-    (network,) = container("distance")["NetworkSettings"]["Networks"].values()
-    return str(network["IPAddress"])
+    """The address of the proxy."""
+    return address_of("distance")
 
 
 @contextmanager
