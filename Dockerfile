@@ -76,7 +76,7 @@ RUN apt-get update \
     && useradd --uid 65532 --create-home --home-dir /home/fiveway --shell /usr/sbin/nologin fiveway
 COPY --from=triton-files /files /
 COPY gateways/__init__.py /app/gateways/
-COPY gateways/core/__init__.py gateways/core/errors.py gateways/core/health.py gateways/core/image.py gateways/core/preprocess.py gateways/core/serving.py /app/gateways/core/
+COPY gateways/core/__init__.py gateways/core/errors.py gateways/core/health.py gateways/core/image.py gateways/core/preprocess.py gateways/core/recently gateways/core/serving.py /app/gateways/core/
 COPY gateways/triton /app/gateways/triton
 RUN ln -s /app/gateways/triton/serve /app/gateways/triton/providers /usr/local/bin/ \
     && ln -s /app/gateways/triton/swap.py /usr/local/bin/swap \
@@ -97,7 +97,7 @@ RUN --mount=type=secret,id=ca \
     [ ! -s /run/secrets/ca ] || export PIP_CERT=/run/secrets/ca; \
     python3 -m pip install --disable-pip-version-check --no-cache-dir --no-compile --no-deps --require-hashes --target /app -r /tmp/requirements.txt
 COPY gateways/__init__.py /app/gateways/
-COPY gateways/core/__init__.py gateways/core/errors.py gateways/core/health.py gateways/core/image.py gateways/core/preprocess.py gateways/core/serving.py /app/gateways/core/
+COPY gateways/core/__init__.py gateways/core/errors.py gateways/core/health.py gateways/core/image.py gateways/core/preprocess.py gateways/core/recently gateways/core/serving.py /app/gateways/core/
 COPY gateways/triton/*.py gateways/triton/providers gateways/triton/serve gateways/triton/serve-gpu /app/gateways/triton/
 RUN ln -s /app/gateways/triton/serve /app/gateways/triton/providers /usr/local/bin/ \
     && ln -s /app/gateways/triton/swap.py /usr/local/bin/swap
@@ -255,6 +255,7 @@ ENV HOME=/tmp \
 FROM load AS locust
 COPY proto/gen proto/gen
 COPY models/photos models/photos
+COPY gateways/core/recently gateways/core/
 COPY locustfiles locustfiles
 USER 65532:65532
 EXPOSE 8089

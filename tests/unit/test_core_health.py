@@ -1,6 +1,7 @@
 """The health watcher: when it asks, when it heals, and that it ends a server that ignores SIGTERM."""
 
 import http.server
+import os
 import signal
 import subprocess
 import sys
@@ -150,3 +151,20 @@ def test_request_returns_the_body_of_a_200_and_raises_otherwise(port: int) -> No
     assert health.request("POST", port, "/echo", health.PHOTO, timeout=5) == health.PHOTO
     with pytest.raises(RuntimeError, match="POST /dead answered 503: worker died"):
         health.request("POST", port, "/dead", b"worker died", timeout=5)
+
+
+def test_a_proof_lasts_half_a_minute(root: Path, tmp_path: Path) -> None:
+    """The check is not made again before, and at once after one that failed."""
+    made, proof = tmp_path / "made", tmp_path / "health.proof"
+
+    def recently(command: str) -> int:
+        check = [str(root / "gateways" / "core" / "recently"), "sh", "-c", f"echo >>{made}; {command}"]
+        return subprocess.run(check, env=os.environ | {"TMPDIR": str(tmp_path)}, check=False).returncode
+
+    assert [recently("exit 0") for _ in range(3)] == [0, 0, 0]
+    assert len(made.read_text()) == 1
+    os.utime(proof, (time.time() - 31,) * 2)
+    assert [recently("exit 3") for _ in range(2)] == [3, 3]
+    assert len(made.read_text()) == 3
+    assert recently("exit 0") == 0
+    assert len(made.read_text()) == 4
