@@ -332,9 +332,9 @@ def test_a_client_that_leaves_drops_its_work(client: Client, monkeypatch: pytest
     monkeypatch.setattr(client.predictor, "predict", slow)
     connection = http.client.HTTPConnection("127.0.0.1", client.port)
     connection.request("POST", "/embed", GOOD, {"content-type": JPEG})
-    assert started.wait(10)
+    assert started.wait(60)
     connection.close()
-    assert cancelled.wait(10)
+    assert cancelled.wait(60)
 
 
 def test_the_container_check_follows_health(
@@ -364,15 +364,17 @@ def test_it_follows_what_is_served(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
         def held(tensors: Any) -> Any:
             at_work.set()
-            assert hold.wait(30)
+            assert hold.wait(60)
             return old(tensors)
 
         monkeypatch.setattr(client.predictor, "_model", held)
         with ThreadPoolExecutor(1) as pool:
             early = pool.submit(client, "POST", "/classify", GOOD, JPEG)
-            assert at_work.wait(10)
+            assert at_work.wait(60)
             serving("other").write(tmp_path)
-            wait_for(lambda: client("GET", "/health").json["model"] == "other")
+            wait_for(
+                lambda: client("GET", "/health").json.get("model") == "other"
+            )  # its probe may wait for the held model
             assert client("POST", "/embed", GOOD, JPEG).json["model"] == "other"
             assert (tmp_path / "followed").read_text() == MODEL  # the old one is still at work
             hold.set()
@@ -412,7 +414,7 @@ def test_artefacts_that_cannot_be_loaded_leave_the_old_model(tmp_path: Path, mon
 
 
 def wait_for(ask: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while not ask():
         assert time.monotonic() < deadline
         time.sleep(0.02)
