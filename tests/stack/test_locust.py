@@ -20,8 +20,8 @@ OUTPUT = ROOT / "out"
 SECONDS = 45
 # Workers report every 3 s, and the page's numbers are kept for 2 s.
 SETTLED_S = 6
-# On two cores, shared with the servers, the routes together make about 80 requests a second.
-AT_LEAST = 2000
+# On two cores, shared with the servers, the routes together make 80 requests a second, in a slow hour 27.
+ENOUGH, MOST_RUNS = 2000, 4
 
 # The rows of the statistics table: the cells of each, as text.
 ROWS = """[...document.querySelectorAll('table tr')].map(row => [...row.cells].map(cell => cell.innerText.trim()))"""
@@ -31,18 +31,23 @@ PICKER = """[...document.querySelectorAll('tr input[type=checkbox]')]
     .map(box => box.closest('tr').innerText.trim().split(/\\s/)[0])"""
 
 
-@pytest.mark.timeout(SECONDS + 120)
+@pytest.mark.timeout(MOST_RUNS * (SECONDS + 60))
 def test_thousands_of_requests_over_all_routes_and_none_fails() -> None:
-    """A headless run of every user class at once, in a container of its own beside the stack."""
+    """Headless runs of every user class at once, in a container of their own beside the stack."""
     run = ("compose", "run", "--rm", "--no-deps", "-T", "locust-master", "python", "-m", "locustfiles.headless")
-    result = json.loads(docker(*run, "--seconds", str(SECONDS), "--at-least", str(AT_LEAST), timeout=SECONDS + 100))
-    (OUTPUT / "locust.json").write_text(json.dumps(result, indent=2))
-    assert result["errors"] == []
-    assert set(result["routes"]) == set(ROUTES)
-    for name, numbers in result["routes"].items():
-        assert numbers["requests"] > 0, name
-        assert numbers["failures"] == 0, name
-    assert sum(numbers["requests"] for numbers in result["routes"].values()) >= AT_LEAST
+    counted = 0
+    for _ in range(MOST_RUNS):
+        result = json.loads(docker(*run, "--seconds", str(SECONDS), timeout=SECONDS + 60))
+        (OUTPUT / "locust.json").write_text(json.dumps(result, indent=2))
+        assert result["errors"] == []
+        assert set(result["routes"]) == set(ROUTES)
+        for name, numbers in result["routes"].items():
+            assert numbers["requests"] > 0, name
+            assert numbers["failures"] == 0, name
+        counted += sum(numbers["requests"] for numbers in result["routes"].values())
+        if counted >= ENOUGH:
+            return
+    pytest.fail(f"{counted} requests")
 
 
 @pytest.mark.timeout(120)
@@ -88,7 +93,7 @@ async def test_the_routes_tab_shows_every_route() -> None:
         await start(page)
         try:
             await page.wait_for("document.body?.innerText.includes('RUNNING')")
-            enough = f"{ROWS}.filter(row => /^[0-9.]+$/.test(row[3])).length === {len(ROUTES)}"
+            enough = f"{ROWS}.filter(row => /^[0-9.,]+$/.test(row[3])).length === {len(ROUTES)}"
             await page.wait_for(enough, seconds=60)
             await page.wait_for(f"{ROWS}.some(row => row[3] !== '–' && row[4] !== '–')", seconds=40)
             await picture(page, "locust-routes")
