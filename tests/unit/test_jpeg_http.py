@@ -372,9 +372,8 @@ def test_it_follows_what_is_served(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             early = pool.submit(client, "POST", "/classify", GOOD, JPEG)
             assert at_work.wait(60)
             serving("other").write(tmp_path)
-            wait_for(
-                lambda: client("GET", "/health").json.get("model") == "other"
-            )  # its probe may wait for the held model
+            # Until then its probe may wait for the held model.
+            wait_for(lambda: client("GET", "/health").json.get("model") == "other")
             assert client("POST", "/embed", GOOD, JPEG).json["model"] == "other"
             assert (tmp_path / "followed").read_text() == MODEL  # the old one is still at work
             hold.set()
