@@ -67,6 +67,13 @@ class Http(BaseHTTPRequestHandler):
         pass
 
 
+class HttpServer(ThreadingHTTPServer):
+    daemon_threads = True
+    # Users begin together. With Python's 5 the kernel falls back to SYN cookies, and these reset a connection whose
+    # large body comes before its place in the queue: a connection more than there are users.
+    request_queue_size = 128
+
+
 def infer(body: bytes, context: grpc.ServicerContext) -> bytes:
     request = ModelInferRequest.FromString(body)
     routed = dict(context.invocation_metadata()).get("x-route")
@@ -105,8 +112,7 @@ def slowly(handler: Callable[[bytes, grpc.ServicerContext], bytes]) -> "grpc.Rpc
 
 
 def main() -> None:
-    http = ThreadingHTTPServer(("127.0.0.1", 0), Http)
-    http.daemon_threads = True
+    http = HttpServer(("127.0.0.1", 0), Http)
     threading.Thread(target=http.serve_forever, daemon=True).start()
     server = grpc.server(ThreadPoolExecutor(32))
     server.add_generic_rpc_handlers(
