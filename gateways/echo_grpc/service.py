@@ -6,10 +6,11 @@ from typing import Any, NoReturn
 
 import grpc
 from fiveway.transport.v1 import base_pb2, distance_pb2
-from google.protobuf.message import DecodeError, Message
+from google.protobuf.message import Message
 
 from gateways.backends import null
-from gateways.core.errors import ServeError, Status, told
+from gateways.core.errors import told
+from gateways.core.messages import parse
 
 log = logging.getLogger(__name__)
 
@@ -79,7 +80,7 @@ def _entries(count: int) -> list[base_pb2.Entry]:
 def _unary[M: Message](kind: type[M], answer: Callable[[M], Message]) -> "grpc.RpcMethodHandler[bytes, Any]":
     async def call(body: bytes, context: Context) -> Message:
         try:
-            return answer(_parse(kind, body))
+            return answer(parse(kind, body))
         except Exception as error:
             await _abort(context, error)
 
@@ -90,7 +91,7 @@ def _stream[M: Message](kind: type[M], answer: Callable[[M], Message]) -> "grpc.
     async def call(bodies: AsyncIterator[bytes], context: Context) -> None:
         async for body in bodies:
             try:
-                message = answer(_parse(kind, body))
+                message = answer(parse(kind, body))
             except Exception as error:
                 await _abort(context, error)
             await context.write(message)
@@ -101,7 +102,7 @@ def _stream[M: Message](kind: type[M], answer: Callable[[M], Message]) -> "grpc.
 def _many[M: Message](kind: type[M], answer: Callable[[M], Sequence[Message]]) -> "grpc.RpcMethodHandler[bytes, Any]":
     async def call(body: bytes, context: Context) -> None:
         try:
-            messages = answer(_parse(kind, body))
+            messages = answer(parse(kind, body))
         except Exception as error:
             await _abort(context, error)
         for message in messages:
@@ -112,16 +113,6 @@ def _many[M: Message](kind: type[M], answer: Callable[[M], Sequence[Message]]) -
 
 def _serialize(message: Message) -> bytes:
     return message.SerializeToString()
-
-
-def _parse[M: Message](kind: type[M], body: bytes) -> M:
-    try:
-        return kind.FromString(body)
-    except DecodeError:
-        raise ServeError(
-            Status.INVALID,
-            f"the message is no {kind.DESCRIPTOR.full_name}: generate your client from this service's proto",
-        ) from None
 
 
 async def _abort(context: Context, error: Exception) -> NoReturn:

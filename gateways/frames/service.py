@@ -7,9 +7,9 @@ from typing import Any, NoReturn
 
 import grpc
 from fiveway.transport.v1 import frames_pb2 as pb
-from google.protobuf.message import DecodeError
 
-from gateways.core.errors import ServeError, Status, told
+from gateways.core.errors import told
+from gateways.core.messages import parse
 from gateways.frames.frame import Usage, change, pixels
 
 log = logging.getLogger(__name__)
@@ -53,13 +53,7 @@ def create_server(usage: Usage) -> grpc.Server:
 
 
 def _changed(usage: Usage, request: Any, response: Callable[..., Any], body: bytes) -> bytes:
-    try:
-        asked = request.FromString(body)
-    except DecodeError:
-        raise ServeError(
-            Status.INVALID,
-            f"the message is no {request.DESCRIPTOR.full_name}: generate your client from this service's proto",
-        ) from None
+    asked = parse(request, body)
     changed = change(pixels(asked.pixels, asked.width, asked.height))
     answer: bytes = response(pixels=changed.tobytes(), cpu_ms=usage.spent_ms()).SerializeToString()
     return answer

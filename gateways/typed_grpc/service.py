@@ -8,9 +8,9 @@ from typing import NoReturn
 
 import grpc
 from fiveway.vision.v1 import vision_pb2 as pb
-from google.protobuf.message import DecodeError
 
 from gateways.core.errors import ServeError, Status, told
+from gateways.core.messages import parse
 from gateways.core.timing import Stages
 from gateways.typed_grpc import convert, images
 from gateways.typed_grpc.backends import Served, choose
@@ -54,7 +54,7 @@ class VisionService:
         """Unary: one batch, which fails as a whole."""
         stages = Stages()
         try:
-            message, name = _parse(pb.PredictRequest, body), _metadata(context, "x-backend")
+            message, name = parse(pb.PredictRequest, body), _metadata(context, "x-backend")
             answer = await self._answer(message, name, stages, context.time_remaining())
         except Exception as error:
             await _abort(context, error, stages)
@@ -90,7 +90,7 @@ class VisionService:
         """One message's answer or error. No timeout: gRPC cancels the whole stream at its deadline."""
         stages = Stages()
         try:
-            message = _parse(pb.PredictStreamRequest, body).request
+            message = parse(pb.PredictStreamRequest, body).request
             answer = await self._answer(message, backend, stages, None)
         except Exception as error:
             return pb.PredictStreamResponse(error=convert.error(told(error, log)), server_timing=stages.header())
@@ -131,16 +131,6 @@ class UnknownMethods(grpc.GenericRpcHandler):
             await context.abort(status, f"no method {method}: ask the server's reflection, or call /{SERVICE}/Predict")
 
         return grpc.stream_stream_rpc_method_handler(refuse)
-
-
-def _parse[M: (pb.PredictRequest, pb.PredictStreamRequest)](message: type[M], body: bytes) -> M:
-    try:
-        return message.FromString(body)
-    except DecodeError:
-        raise ServeError(
-            Status.INVALID,
-            f"the message is no {message.DESCRIPTOR.full_name}: generate your client from this service's proto",
-        ) from None
 
 
 async def _abort(context: Context, error: Exception, stages: Stages) -> NoReturn:

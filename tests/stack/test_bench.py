@@ -1,6 +1,5 @@
 """scripts/bench on the running stack, in quick forms: what it keeps, that its counts hold, and how it ends badly."""
 
-import json
 import os
 import signal
 import subprocess
@@ -14,40 +13,11 @@ import pytest
 from tests.browser import open_page
 from tests.docker import PROJECT, container, docker, wait_until
 from tests.repository import ROOT
+from tests.stack.runs import OUTPUT, bench, folder_in, result, visits
 
-OUTPUT = ROOT / "out" / "results"
 FIVEWAY = ["jpeg-http", "onnx-http", "onnx-grpc", "trt-http", "trt-grpc"]
 # A visit takes about half a second more than its window and warm-up.
 SHORT = ["--seconds", "0.6", "--blocks", "3"]
-
-
-def bench(*arguments: str, limit_s: float = 200) -> tuple[int, str, Path | None]:
-    """Exit status, what was said, and the folder of the result if there is one."""
-    done = subprocess.run(
-        [ROOT / "scripts" / "bench", *arguments],
-        env=os.environ | {"RESULTS": str(OUTPUT)},
-        capture_output=True,
-        text=True,
-        timeout=limit_s,
-        check=False,
-    )
-    return done.returncode, done.stdout + done.stderr, folder_in(done.stdout)
-
-
-def folder_in(said: str) -> Path | None:
-    """The folder that a run names in its last line."""
-    last = said.strip().splitlines()[-1:] or [""]
-    return OUTPUT / Path(last[0]).parent.relative_to("results") if last[0].startswith("results/") else None
-
-
-def result(folder: Path | None, name: str = "result.json") -> dict[str, Any]:
-    assert folder
-    found: dict[str, Any] = json.loads((folder / name).read_text())
-    return found
-
-
-def visits(found: dict[str, Any]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    return [(cell, visit) for cell in found["cells"] for visit in cell["visits"]]
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from locustfiles.studies.lists import CHUNKS, CHUNKS_64K, DISTANCE, GRPC, GRPC_64K, GRPC_NEW, JSON, PROTOBUF
-from tests.stack.test_bench import bench, result, visits
+from tests.stack.runs import answered, bench, result, verdicts, visits
 
 FAR, NEAR = "150ms-100mbit", "0ms-100mbit"
 
@@ -21,12 +21,8 @@ def found(stack: None) -> dict[str, Any]:
 @pytest.mark.timeout(240)
 def test_every_row_is_measured_and_every_count_holds(found: dict[str, Any]) -> None:
     """Three visits a cell, nothing fails, the edge counted what the client sent, and who keeps a connection has one."""
-    assert found["ended"] == "finished"
     assert {cell["name"] for cell in found["cells"]} == set(DISTANCE.routes)
-    for cell, visit in visits(found):
-        about = f"{cell['id']}, block {visit['block']}: {visit['errors']} {visit['problem']}"
-        assert visit["requests"] > 0, about
-        assert visit["failures"] == 0, about
+    for about, cell, visit in answered(found):
         assert visit["requests"] == visit["server_requests"], about
         assert visit["connections"] == visit["edge_connections"], about
         assert (visit["connections"] == 1) == (cell["name"] != GRPC_NEW), about
@@ -64,9 +60,7 @@ def test_a_call_takes_at_least_its_round_trips(found: dict[str, Any]) -> None:
 
 def test_every_claim_has_a_verdict(found: dict[str, Any]) -> None:
     """One of three, for each of the claims."""
-    verdicts = {one["id"]: one["verdict"] for one in found["analysis"]["hypotheses"]}
-    assert list(verdicts) == [claim.id for claim in DISTANCE.claims]
-    assert set(verdicts.values()) <= {"reproduced", "not reproduced", "cannot tell"}
+    verdicts(found, DISTANCE)
     assert {ratio["kind"] for ratio in found["analysis"]["ratios"]} <= set(DISTANCE.pairs.values())
 
 

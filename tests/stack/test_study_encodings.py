@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from locustfiles.studies.encodings import ENCODINGS, RAW
-from tests.stack.test_bench import bench, result, visits
+from tests.stack.runs import answered, bench, result, verdicts
 
 
 @pytest.fixture(scope="module")
@@ -18,12 +18,8 @@ def found(stack: None) -> dict[str, Any]:
 @pytest.mark.timeout(240)
 def test_every_row_is_measured_and_every_count_holds(found: dict[str, Any]) -> None:
     """Three visits a row, nothing fails, and the servers counted what the client sent."""
-    assert found["ended"] == "finished"
     assert {cell["name"] for cell in found["cells"]} == {cell.name for cell in ENCODINGS.cells(True)}
-    for cell, visit in visits(found):
-        about = f"{cell['id']}, block {visit['block']}: {visit['errors']} {visit['problem']}"
-        assert visit["requests"] > 0, about
-        assert visit["failures"] == 0, about
+    for about, _, visit in answered(found):
         assert visit["requests"] == visit["server_requests"], about
         assert visit["connections"] == visit["edge_connections"] == 1, about
         assert visit["encode_ms"] > 0, about
@@ -46,9 +42,7 @@ def test_bytes_are_smaller_than_numbers(found: dict[str, Any]) -> None:
 
 def test_every_claim_has_a_verdict(found: dict[str, Any]) -> None:
     """One of three, for each of the claims; and the question has an answer."""
-    verdicts = {one["id"]: one["verdict"] for one in found["analysis"]["hypotheses"]}
-    assert list(verdicts) == [claim.id for claim in ENCODINGS.claims]
-    assert set(verdicts.values()) <= {"reproduced", "not reproduced", "cannot tell"}
+    verdicts(found, ENCODINGS)
     assert {ratio["kind"] for ratio in found["analysis"]["ratios"]} == set(ENCODINGS.pairs.values())
     said = ENCODINGS.answer(found)
     assert said.startswith("On this machine an image's tensor to Triton costs least as ")

@@ -1,0 +1,60 @@
+"""Runs of scripts/bench on the running stack, and what every study's tests ask of them."""
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from locustfiles.studies.study import Study
+from tests.repository import ROOT
+
+OUTPUT = ROOT / "out" / "results"
+
+
+def bench(*arguments: str, limit_s: float = 200) -> tuple[int, str, Path | None]:
+    """Exit status, what was said, and the folder of the result if there is one."""
+    done = subprocess.run(
+        [ROOT / "scripts" / "bench", *arguments],
+        env=os.environ | {"RESULTS": str(OUTPUT)},
+        capture_output=True,
+        text=True,
+        timeout=limit_s,
+        check=False,
+    )
+    return done.returncode, done.stdout + done.stderr, folder_in(done.stdout)
+
+
+def folder_in(said: str) -> Path | None:
+    """The folder that a run names in its last line."""
+    last = said.strip().splitlines()[-1:] or [""]
+    return OUTPUT / Path(last[0]).parent.relative_to("results") if last[0].startswith("results/") else None
+
+
+def result(folder: Path | None, name: str = "result.json") -> dict[str, Any]:
+    assert folder
+    found: dict[str, Any] = json.loads((folder / name).read_text())
+    return found
+
+
+def visits(found: dict[str, Any]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    return [(cell, visit) for cell in found["cells"] for visit in cell["visits"]]
+
+
+def answered(found: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
+    """(what to call it, cell, visit) of a run that came to its end, in which every visit was answered."""
+    assert found["ended"] == "finished"
+    for cell, visit in visits(found):
+        about = f"{cell['id']}, block {visit['block']}: {visit['errors']} {visit['problem']}"
+        assert visit["requests"] > 0, about
+        assert visit["failures"] == 0, about
+        yield about, cell, visit
+
+
+def verdicts(found: dict[str, Any], study: Study) -> dict[str, str]:
+    """Claim -> one of three words, for each of the study's claims."""
+    said = {one["id"]: one["verdict"] for one in found["analysis"]["hypotheses"]}
+    assert list(said) == [claim.id for claim in study.claims]
+    assert set(said.values()) <= {"reproduced", "not reproduced", "cannot tell"}
+    return said
