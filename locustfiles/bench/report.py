@@ -111,7 +111,9 @@ def markdown(result: Mapping[str, Any]) -> str:
         lines.append(f"**{answer['question']}** {answer['short']}. {escaped(answer['long'])}")
     for part in page["parts"]:
         heading = "" if len(page["parts"]) == 1 else f": {part['name']}"
-        lines += [f"## p50 latency in ms{heading}", results.pivot(part["serial"], "batch", P50, "batch {}".format)]
+        if part["serial"]:
+            table = results.pivot(part["serial"], "batch", P50, "batch {}".format)
+            lines += [f"## p50 latency in ms{heading}", table]
         if part["concurrent"]:
             table = results.pivot(part["concurrent"], "users", THROUGHPUT, results.callers)
             lines += [f"## Images per second{heading}", table]

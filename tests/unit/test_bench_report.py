@@ -316,6 +316,18 @@ def test_published_rows_stand_beside_ours() -> None:
     assert re.search(r"\| onnx-http, batch 8 \| p50, ms \| [\d.]+ \([\d.–]+\) \| 869 \| 1,467 \|", text)
 
 
+def test_no_table_is_empty() -> None:
+    """A study may ask all at once only: there is nothing to say of one caller."""
+    changed = result()
+    at_once = {cell["id"] for cell in changed["cells"] if cell["users"] > 1}
+    for part in (changed, changed["analysis"]):
+        part["cells"] = [cell for cell in part["cells"] if cell["id"] in at_once]
+    changed["analysis"]["ratios"] = []
+    text = report.markdown(changed)
+    assert "p50 latency in ms" not in text
+    assert "Images per second" in text
+
+
 @pytest.mark.usefixtures("undrawn")
 def test_a_cost_appears_with_a_price_only() -> None:
     """Cost per million images is a table of its own."""
