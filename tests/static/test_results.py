@@ -19,17 +19,18 @@ def test_every_result_is_whole(folder: object) -> None:
     results.load(str(folder))
 
 
-def all_named(text: str, what: str) -> set[str]:
-    """The result folders of this kind that a document names."""
-    found = set(re.findall(rf"results/[\w-]+/[\w-]+/{what}-\d+", text))
+def all_named(text: str, what: str) -> list[str]:
+    """The result folders of this kind that a document names, in its order."""
+    found = list(dict.fromkeys(re.findall(rf"results/[\w-]+/[\w-]+/{what}-\d+", text)))
     assert found, f"no result of {what} is named"
     return found
 
 
 def named(text: str, what: str) -> str:
     """The one result folder of this kind that a document names."""
-    (found,) = all_named(text, what)
-    return found
+    found = all_named(text, what)
+    assert len(found) == 1, f"one result of {what} is named: {found}"
+    return found[0]
 
 
 def test_the_table_of_the_readme_is_the_result_it_names() -> None:
@@ -56,7 +57,6 @@ def test_the_proof_of_the_instrument_is_in_the_results() -> None:
 def test_the_page_of_a_study_is_the_result_it_names(study: str) -> None:
     """`scripts/bench page` and `scripts/bench plot` would change nothing."""
     page = (ROOT / "docs" / "studies" / f"{study}.md").read_text()
-    folders = list(dict.fromkeys(re.findall(rf"results/[\w-]+/[\w-]+/{study}-\d+", page)))
-    first, *others = ((results.load(ROOT / folder), folder) for folder in folders)
+    first, *others = ((results.load(ROOT / folder), folder) for folder in all_named(page, study))
     assert study_page.page(*first, *others) == page
     assert study_page.plot(first[0]) == (ROOT / "docs" / "studies" / f"{study}.svg").read_text()

@@ -172,6 +172,7 @@ def test_matrix_steps_through_batches_and_users_and_stops(good: Servers, page: P
     assert [(row["step"], row["state"]) for row in rows] == [(step, "done") for step in STEPS]
     # Of the warm-ups too: a user whose call fails connects again.
     assert [row["failures"] for row in shown(page, "routes")] == ["0"]
+    assert {row["failures"] for row in rows} == {"0"}
     assert [row["connections"] for row in rows] == ["1"] * len(BATCHES) + ["8", "16"]
     # A tensor request has a header of some 200 bytes: the more images share it, the fewer bytes has each.
     sent = [float(row["sent_per_image"].replace(",", "")) for row in rows]
