@@ -30,10 +30,12 @@ class Format:
     read: Callable[[Answer], Any] | None = None
     """What a program does with an answer before it can use it: its time is a column of its own. Answers to the same
     question are equal in this form, whatever carried them (numpy arrays nearly so). None: see parity.DECODERS."""
+    grpcio: bool = False
+    """gRPC by grpcio, the client of the published comparisons, which takes more CPU."""
     options: Sequence[tuple[str, int]] = ()
-    """gRPC: arguments of the channel, besides those of every channel."""
+    """grpcio: arguments of the channel, besides those of every channel."""
     messages: str = UNARY
-    """gRPC: how many messages a call has, one of UNARY, ANSWERS and BOTH."""
+    """grpcio: how many messages a call has, one of UNARY, ANSWERS and BOTH."""
     client: Callable[["Route", str, str, Callable[[], None]], Client] | None = None
     """What makes the client of another protocol than HTTP/1.1 and gRPC: of (route, address, path, on_connect)."""
     turns: int = 1

@@ -13,7 +13,8 @@ from locustfiles import settings
 from locustfiles.answers import WrongAnswer
 from locustfiles.calls import check_of, requests_of
 from locustfiles.clients import Answer, CallError, Client, Payload
-from locustfiles.clients.grpc import CLIENTS
+from locustfiles.clients.grpc import GrpcClient
+from locustfiles.clients.grpcio import CLIENTS
 from locustfiles.clients.http import HttpClient
 from locustfiles.clients.policy import COLD, PUBLISHED, SHARED, ColdClient, SharedClient
 from locustfiles.routes import Route
@@ -38,8 +39,8 @@ class Call:
 def connect(route: Route, chosen: settings.Settings, on_connect: Callable[[], None] = lambda: None) -> Client:
     """A client for one user. Nothing connects before its first call, so nothing before Locust has forked.
 
-    `on_connect` is called for each connection that the client opens as far as it knows: a gRPC channel that loses its
-    connection opens another by itself.
+    `on_connect` is called for each connection that the client opens as far as it knows: grpcio opens another by itself
+    when it loses one.
     """
     address = chosen.address(route)
     path = route.path.format(model=chosen.served(route), size=chosen.size)
@@ -50,14 +51,16 @@ def connect(route: Route, chosen: settings.Settings, on_connect: Callable[[], No
             return route.format.client(route, address, path, on_connect)
         if route.format.protocol == "HTTP":
             return HttpClient(address, path, headers, on_connect=on_connect, method=route.method)
-        return CLIENTS[route.format.messages](
-            address,
-            path,
-            headers,
-            on_connect=on_connect,
-            own_connection=chosen.policy != PUBLISHED,
-            options=route.format.options,
-        )
+        if route.format.grpcio or chosen.policy == PUBLISHED:
+            return CLIENTS[route.format.messages](
+                address,
+                path,
+                headers,
+                on_connect=on_connect,
+                own_connection=chosen.policy != PUBLISHED,
+                options=route.format.options,
+            )
+        return GrpcClient(address, path, headers, on_connect=on_connect)
 
     if chosen.policy in (COLD, PUBLISHED):
         return ColdClient(make)

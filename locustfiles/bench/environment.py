@@ -21,7 +21,18 @@ from urllib.parse import quote
 from locustfiles import serving
 from locustfiles.settings import direct_address, native
 
-CLIENTS = ("locust", "gevent", "geventhttpclient", "grpcio", "hdrhistogram", "numpy", "protobuf", "tritonclient")
+CLIENTS = (
+    "locust",
+    "gevent",
+    "geventhttpclient",
+    "grpcio",
+    "hdrhistogram",
+    "hpack",
+    "hyperframe",
+    "numpy",
+    "protobuf",
+    "tritonclient",
+)
 """The libraries that a client's latency can depend on."""
 
 OF_THE_STACK = ("accelerator", "devices", "envoy_config_sha256", "providers", "services")

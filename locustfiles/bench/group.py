@@ -22,7 +22,7 @@ from locustfiles.bench import counters
 from locustfiles.bench.measured import Cell, Visit, timed_ms
 from locustfiles.bench.meter import CellUser, Meter
 from locustfiles.calls import model_of, requests_of
-from locustfiles.clients import CallError, grpc
+from locustfiles.clients import CallError, grpcio
 from locustfiles.clients.policy import COLD, PUBLISHED, SHARED
 from locustfiles.payloads import Images, photos
 from locustfiles.recorder import Histogram
@@ -145,7 +145,7 @@ def _fork_worker(port: int, cell: Cell, user: type[CellUser], index: int, worker
     if child:
         return child
     gevent.reinit()
-    grpc.alone = cell.users == workers
+    grpcio.alone = cell.users == workers
     user.meter = meter = Meter(cell, f"{job['seed']}/{job['block']}/{index}")
 
     environment = Environment(user_classes=[user], stop_timeout=0)

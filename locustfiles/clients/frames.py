@@ -281,7 +281,7 @@ class GrpcFrames(FrameClient):
 
     def __init__(self, route: Route, address: str, path: str, on_connect: Callable[[], None]) -> None:
         # It wants gevent's patches, which only the load's processes have.
-        from locustfiles.clients.grpc import CLIENTS
+        from locustfiles.clients.grpcio import CLIENTS
 
         self._request, self._response = MESSAGES[route.format.messages]
         self._client: Client = CLIENTS[route.format.messages](address, path, {}, on_connect=on_connect)

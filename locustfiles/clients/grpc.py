@@ -1,60 +1,52 @@
-"""gRPC with grpcio, made to take turns with the other users of the process.
+"""Unary gRPC on a connection of its own, bytes in and bytes out: as light as the HTTP client beside it.
 
-Import this after gevent has patched the standard library (importing `locust` does). Without `init_gevent` there would
-be no error: users would run one at a time and latencies look better than they are. `locustfiles.overlap` proves it.
+grpcio takes more than twice the CPU for a call with a tensor (docs/decisions/0015-the-grpc-load-client.md); what needs
+it is in grpcio.py. The protocol: https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md
 """
 
-import queue
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
-from typing import Any
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from http import HTTPStatus
+from urllib.parse import unquote
 
 import gevent
-import grpc
-import grpc.experimental.gevent
-from gevent import monkey
-from gevent.threadpool import ThreadPool
+from gevent.lock import BoundedSemaphore
+from grpc import StatusCode
+from h2.errors import ErrorCodes
 
 from locustfiles.clients import DEADLINE_S, Answer, CallError, Payload
-from locustfiles.routes import ANSWERS, BOTH, UNARY
+from locustfiles.clients.http2 import FRAME, Connection, StreamReset
 
-if not monkey.is_module_patched("threading"):
-    raise RuntimeError("import locust (or gevent's monkey patch) before locustfiles.clients.grpc")
+NAMES: Mapping[str, str] = {str(status.value[0]): status.name for status in StatusCode}
 
-WAITING = 64
-"""How many calls and open streams of a process may wait at once. Each holds a thread of gevent's pool: of the
-usual 10, a call more would get its answer after another's; users of streams who wait for each other, never."""
+OF_HTTP: Mapping[int, StatusCode] = {
+    HTTPStatus.BAD_REQUEST: StatusCode.INTERNAL,
+    HTTPStatus.UNAUTHORIZED: StatusCode.UNAUTHENTICATED,
+    HTTPStatus.FORBIDDEN: StatusCode.PERMISSION_DENIED,
+    HTTPStatus.NOT_FOUND: StatusCode.UNIMPLEMENTED,
+    HTTPStatus.TOO_MANY_REQUESTS: StatusCode.UNAVAILABLE,
+    HTTPStatus.BAD_GATEWAY: StatusCode.UNAVAILABLE,
+    HTTPStatus.SERVICE_UNAVAILABLE: StatusCode.UNAVAILABLE,
+    HTTPStatus.GATEWAY_TIMEOUT: StatusCode.UNAVAILABLE,
+}
+"""What an answer without a gRPC status means, else UNKNOWN (doc/http-grpc-status-mapping.md of the same place)."""
 
+OF_RESET: Mapping[int, StatusCode] = {
+    ErrorCodes.REFUSED_STREAM: StatusCode.UNAVAILABLE,
+    ErrorCodes.CANCEL: StatusCode.CANCELLED,
+    ErrorCodes.ENHANCE_YOUR_CALM: StatusCode.RESOURCE_EXHAUSTED,
+    ErrorCodes.INADEQUATE_SECURITY: StatusCode.PERMISSION_DENIED,
+}
+"""What a reset stream means, else INTERNAL."""
 
-class Waits(ThreadPool):
-    """Where grpcio waits for what happens: in threads, so that the other users of the process take their turns."""
-
-    here = False
-    """The process waits itself: nobody else takes a turn until it is over."""
-
-    def apply(self, func: Any, args: Any = None, kwds: Any = None) -> Any:
-        return func(*(args or ()), **(kwds or {})) if self.here else super().apply(func, args, kwds)
-
-
-waits = gevent.get_hub().threadpool = Waits(WAITING)
-grpc.experimental.gevent.init_gevent()
-
-alone = False
-"""Set in a process with one user: its unary calls wait without a thread, which would add a tenth of a millisecond."""
-
-OPTIONS = (
-    ("grpc.max_send_message_length", -1),
-    ("grpc.max_receive_message_length", -1),
-    # A failed call is a result, not something to hide behind a second try.
-    ("grpc.enable_retries", 0),
-)
+_PREFIX = struct.Struct(">?I")
+"""Before each message: is it compressed, and how many bytes has it."""
 
 
 class GrpcClient:
-    """One channel to `address` ("host:port") for one unary `method` ("/package.Service/Method").
+    """One connection to `address` ("host:port") for one unary `method` ("/package.Service/Method").
 
-    Channels with the same target share one TCP connection unless told otherwise: `own_connection` tells them. `options`
-    are arguments of the channel besides OPTIONS.
+    It is made by the first call, and again after it was lost. Calls at the same time are streams on it.
     """
 
     def __init__(
@@ -64,106 +56,66 @@ class GrpcClient:
         metadata: Mapping[str, str],
         deadline_s: float = DEADLINE_S,
         on_connect: Callable[[], None] = lambda: None,
-        *,
-        own_connection: bool = True,
-        options: Sequence[tuple[str, int]] = (),
     ) -> None:
-        every = (*OPTIONS, ("grpc.use_local_subchannel_pool", int(own_connection)), *options)
-        self._channel = grpc.insecure_channel(address, options=every)
-        self._metadata = tuple(metadata.items())
-        # No serializers: bytes go in and come out, so no protobuf work is on the clock.
-        self._call = self._callable(method)
+        host, _, port = address.rpartition(":")
+        self._address = (host.strip("[]"), int(port))
+        self._headers = [
+            (":method", "POST"),
+            (":scheme", "http"),
+            (":path", method),
+            (":authority", address),
+            ("te", "trailers"),
+            ("content-type", "application/grpc"),
+            ("user-agent", "fiveway"),
+            ("grpc-timeout", f"{round(deadline_s * 1000)}m"),
+            *metadata.items(),
+        ]
         self._deadline_s = deadline_s
-        self._on_connect: Callable[[], None] | None = on_connect
+        self._on_connect = on_connect
+        self._connection: Connection | None = None
+        self._connecting = BoundedSemaphore()
 
     def send(self, payload: Payload) -> Answer:
-        if self._on_connect:  # the channel connects with its first call
-            self._on_connect()
-            self._on_connect = None
+        # The message's head goes into the first frame; the rest of a tensor is not copied.
+        first = _PREFIX.pack(False, len(payload.body)) + payload.body[: FRAME - _PREFIX.size]
+        pieces = [memoryview(first)]
+        if len(payload.body) > FRAME - _PREFIX.size:
+            pieces.append(memoryview(payload.body)[FRAME - _PREFIX.size :])
         try:
-            return self._exchange(payload.body)
-        except grpc.RpcError as error:
-            raise CallError(f"{error.code().name}: {(error.details() or '')[:200]}") from error
+            with gevent.Timeout(self._deadline_s):
+                headers, body = self._connected().exchange(pieces)
+        except gevent.Timeout:
+            raise CallError(f"DEADLINE_EXCEEDED: no answer in {self._deadline_s:g} s") from None
+        except StreamReset as error:
+            status = OF_RESET.get(error.code, StatusCode.INTERNAL)
+            raise CallError(f"{status.name}: the server reset the call: {error}") from error
+        except OSError as error:
+            raise CallError(f"UNAVAILABLE: {error}") from error
+        return _answer(headers, body)
 
     def close(self) -> None:
-        self._channel.close()
+        if self._connection:
+            self._connection.close()
 
-    def _callable(self, method: str) -> Any:
-        return self._channel.unary_unary(method)
-
-    def _exchange(self, body: bytes) -> Answer:
-        waits.here = alone
-        try:
-            answer, call = self._call.with_call(body, timeout=self._deadline_s, metadata=self._metadata)
-        finally:
-            waits.here = False
-        return Answer(answer, Metadata(call))
+    def _connected(self) -> Connection:
+        with self._connecting:
+            if not self._connection or not self._connection.usable:
+                self._on_connect()
+                self._connection = Connection(self._address, self._headers)
+            return self._connection
 
 
-class AnswersClient(GrpcClient):
-    """A stream of answers to each request. The answer's body is all of them in a row: one message, as protobuf joins
-    messages, whose repeated fields have what all of theirs have.
-    """
-
-    def _callable(self, method: str) -> Any:
-        return self._channel.unary_stream(method)
-
-    def _exchange(self, body: bytes) -> Answer:
-        call = self._call(body, timeout=self._deadline_s, metadata=self._metadata)
-        return Answer(b"".join(call), Metadata(call))
-
-
-class StreamClient(GrpcClient):
-    """One stream that stays open: every request is a message on it, and the next message is its answer."""
-
-    _requests: "queue.SimpleQueue[bytes | None] | None" = None
-
-    def _callable(self, method: str) -> Any:
-        return self._channel.stream_stream(method)
-
-    def _exchange(self, body: bytes) -> Answer:
-        if self._requests is None:
-            self._requests = queue.SimpleQueue()
-            # No deadline: it would end the stream, not a call.
-            self._answers = self._call(iter(self._requests.get, None), metadata=self._metadata)
-        self._requests.put(body)
-        try:
-            return Answer(next(self._answers))
-        except StopIteration:
-            raise CallError("CANCELLED: the server ended the stream") from None
-        except BaseException:
-            self._requests = None  # the next call opens another
-            raise
-
-    def close(self) -> None:
-        if self._requests is not None:
-            self._requests.put(None)
-        super().close()
-
-
-CLIENTS: Mapping[str, type[GrpcClient]] = {UNARY: GrpcClient, ANSWERS: AnswersClient, BOTH: StreamClient}
-"""By how many messages a call has."""
-
-
-class Metadata(Mapping[str, str]):
-    """What came with an answer, leading and trailing, read when it is first asked for: outside of the clock."""
-
-    def __init__(self, call: grpc.Call) -> None:
-        self._call = call
-
-    def __getitem__(self, name: str) -> str:
-        return self._found[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._found)
-
-    def __len__(self) -> int:
-        return len(self._found)
-
-    @cached_property
-    def _found(self) -> dict[str, str]:
-        found: dict[str, str] = {}
-        for name, value in (*(self._call.initial_metadata() or ()), *(self._call.trailing_metadata() or ())):
-            if isinstance(value, str):
-                found[name] = f"{found[name]}, {value}" if name in found else value
-        return found
+def _answer(headers: Sequence[tuple[bytes, bytes]], body: bytes) -> Answer:
+    """The answer's one message, with its metadata, leading and trailing. Raises CallError."""
+    found: dict[str, str] = {}
+    for name, value in ((name.decode("latin-1"), value.decode("latin-1")) for name, value in headers):
+        found[name] = f"{found[name]}, {value}" if name in found else value
+    code = found.get("grpc-status")
+    if code is None:
+        http = int(found.get(":status", 0))
+        raise CallError(f"{OF_HTTP.get(http, StatusCode.UNKNOWN).name}: HTTP {http} without a gRPC status")
+    if code != "0":
+        raise CallError(f"{NAMES.get(code, 'UNKNOWN')}: {unquote(found.get('grpc-message', ''))[:200]}")
+    if len(body) < _PREFIX.size or _PREFIX.unpack_from(body) != (False, len(body) - _PREFIX.size):
+        raise CallError(f"INTERNAL: {len(body)} bytes that are not one message without compression")
+    return Answer(body[_PREFIX.size :], found)

@@ -169,6 +169,7 @@ def _grpc(way: str, kind: str, messages: str = UNARY) -> Route:
             partial(check_grpc, answered),
             max_batch=1,
             read=partial(read_grpc, answered),
+            grpcio=True,
             messages=messages,
         ),
         of="echo-grpc",

@@ -137,7 +137,7 @@ def _coordinates(message: ListVectorsResponse | StreamVectorsResponse) -> list[t
 
 def _new_channel(route: Route, address: str, path: str, on_connect: Callable[[], None]) -> Client:
     """A channel for every call, inside its clock, whatever the policy."""
-    from locustfiles.clients.grpc import CLIENTS  # patched by gevent where calls are made, not where this is read
+    from locustfiles.clients.grpcio import CLIENTS  # patched by gevent where calls are made, not where this is read
 
     form = route.format
     metadata = {**form.headers, **route.headers}
@@ -163,7 +163,9 @@ def _grpc(name: str, *, per_message: int = 0, new: bool = False, options: Sequen
     if per_message:
         more = {"read": partial(read_stream, per_message), "messages": ANSWERS}
     encode = partial(_stream, per_message) if per_message else _list
-    form = Format("gRPC", encode, check_protobuf, options=options, client=_new_channel if new else None, **more)
+    form = Format(
+        "gRPC", encode, check_protobuf, grpcio=True, options=options, client=_new_channel if new else None, **more
+    )
     path = f"/fiveway.transport.v1.DistanceService/{'StreamVectors' if per_message else 'ListVectors'}"
     return Route(name, path, "echo-grpc:50051", form, of="echo-grpc", asks="vectors", modelless=True)
 

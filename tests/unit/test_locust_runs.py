@@ -219,12 +219,12 @@ def test_a_user_that_is_alone_takes_no_turns() -> None:
     alone = """
 import locust
 from locustfiles import overlap
-from locustfiles.clients import grpc
-grpc.alone = True
+from locustfiles.clients import grpcio
+grpcio.alone = True
 try:
     overlap.check()
 except RuntimeError:
-    grpc.alone = False
+    grpcio.alone = False
     overlap.check()
     print("alone, and not")
 """

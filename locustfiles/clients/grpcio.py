@@ -1,0 +1,169 @@
+"""gRPC with grpcio, the published comparisons' client, made to take turns with the other users of the process.
+
+Import this after gevent has patched the standard library (importing `locust` does). Without `init_gevent` there would
+be no error: users would run one at a time and latencies look better than they are. `locustfiles.overlap` proves it.
+"""
+
+import queue
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import gevent
+import grpc
+import grpc.experimental.gevent
+from gevent import monkey
+from gevent.threadpool import ThreadPool
+
+from locustfiles.clients import DEADLINE_S, Answer, CallError, Payload
+from locustfiles.routes import ANSWERS, BOTH, UNARY
+
+if not monkey.is_module_patched("threading"):
+    raise RuntimeError("import locust (or gevent's monkey patch) before locustfiles.clients.grpcio")
+
+WAITING = 64
+"""How many calls and open streams of a process may wait at once. Each holds a thread of gevent's pool: of the
+usual 10, a call more would get its answer after another's; users of streams who wait for each other, never."""
+
+
+class Waits(ThreadPool):
+    """Where grpcio waits for what happens: in threads, so that the other users of the process take their turns."""
+
+    here = False
+    """The process waits itself: nobody else takes a turn until it is over."""
+
+    def apply(self, func: Any, args: Any = None, kwds: Any = None) -> Any:
+        return func(*(args or ()), **(kwds or {})) if self.here else super().apply(func, args, kwds)
+
+
+waits = gevent.get_hub().threadpool = Waits(WAITING)
+grpc.experimental.gevent.init_gevent()
+
+alone = False
+"""Set in a process with one user: its unary calls wait without a thread, which would add a tenth of a millisecond."""
+
+OPTIONS = (
+    ("grpc.max_send_message_length", -1),
+    ("grpc.max_receive_message_length", -1),
+    # A failed call is a result, not something to hide behind a second try.
+    ("grpc.enable_retries", 0),
+)
+
+
+class GrpcioClient:
+    """One channel to `address` ("host:port") for one unary `method` ("/package.Service/Method").
+
+    Channels with the same target share one TCP connection unless told otherwise: `own_connection` tells them. `options`
+    are arguments of the channel besides OPTIONS.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        method: str,
+        metadata: Mapping[str, str],
+        deadline_s: float = DEADLINE_S,
+        on_connect: Callable[[], None] = lambda: None,
+        *,
+        own_connection: bool = True,
+        options: Sequence[tuple[str, int]] = (),
+    ) -> None:
+        every = (*OPTIONS, ("grpc.use_local_subchannel_pool", int(own_connection)), *options)
+        self._channel = grpc.insecure_channel(address, options=every)
+        self._metadata = tuple(metadata.items())
+        # No serializers: bytes go in and come out, so no protobuf work is on the clock.
+        self._call = self._callable(method)
+        self._deadline_s = deadline_s
+        self._on_connect: Callable[[], None] | None = on_connect
+
+    def send(self, payload: Payload) -> Answer:
+        if self._on_connect:  # the channel connects with its first call
+            self._on_connect()
+            self._on_connect = None
+        try:
+            return self._exchange(payload.body)
+        except grpc.RpcError as error:
+            raise CallError(f"{error.code().name}: {(error.details() or '')[:200]}") from error
+
+    def close(self) -> None:
+        self._channel.close()
+
+    def _callable(self, method: str) -> Any:
+        return self._channel.unary_unary(method)
+
+    def _exchange(self, body: bytes) -> Answer:
+        waits.here = alone
+        try:
+            answer, call = self._call.with_call(body, timeout=self._deadline_s, metadata=self._metadata)
+        finally:
+            waits.here = False
+        return Answer(answer, Metadata(call))
+
+
+class AnswersClient(GrpcioClient):
+    """A stream of answers to each request. The answer's body is all of them in a row: one message, as protobuf joins
+    messages, whose repeated fields have what all of theirs have.
+    """
+
+    def _callable(self, method: str) -> Any:
+        return self._channel.unary_stream(method)
+
+    def _exchange(self, body: bytes) -> Answer:
+        call = self._call(body, timeout=self._deadline_s, metadata=self._metadata)
+        return Answer(b"".join(call), Metadata(call))
+
+
+class StreamClient(GrpcioClient):
+    """One stream that stays open: every request is a message on it, and the next message is its answer."""
+
+    _requests: "queue.SimpleQueue[bytes | None] | None" = None
+
+    def _callable(self, method: str) -> Any:
+        return self._channel.stream_stream(method)
+
+    def _exchange(self, body: bytes) -> Answer:
+        if self._requests is None:
+            self._requests = queue.SimpleQueue()
+            # No deadline: it would end the stream, not a call.
+            self._answers = self._call(iter(self._requests.get, None), metadata=self._metadata)
+        self._requests.put(body)
+        try:
+            return Answer(next(self._answers))
+        except StopIteration:
+            raise CallError("CANCELLED: the server ended the stream") from None
+        except BaseException:
+            self._requests = None  # the next call opens another
+            raise
+
+    def close(self) -> None:
+        if self._requests is not None:
+            self._requests.put(None)
+        super().close()
+
+
+CLIENTS: Mapping[str, type[GrpcioClient]] = {UNARY: GrpcioClient, ANSWERS: AnswersClient, BOTH: StreamClient}
+"""By how many messages a call has."""
+
+
+class Metadata(Mapping[str, str]):
+    """What came with an answer, leading and trailing, read when it is first asked for: outside of the clock."""
+
+    def __init__(self, call: grpc.Call) -> None:
+        self._call = call
+
+    def __getitem__(self, name: str) -> str:
+        return self._found[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    @cached_property
+    def _found(self) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for name, value in (*(self._call.initial_metadata() or ()), *(self._call.trailing_metadata() or ())):
+            if isinstance(value, str):
+                found[name] = f"{found[name]}, {value}" if name in found else value
+        return found

@@ -1,0 +1,264 @@
+"""A client's connection by HTTP/2 (RFC 9113) on a gevent socket, as light as HTTP/1.1's: whole requests, whole answers.
+
+hyperframe reads the frames and hpack the headers. What is ours is the order of things: h2, their state machine, would
+double the CPU of a request with a tensor (docs/decisions/0015-the-grpc-load-client.md).
+"""
+
+import contextlib
+import socket
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+import gevent
+import gevent.socket
+from gevent.event import AsyncResult, Event
+from gevent.lock import BoundedSemaphore
+from h2.errors import ErrorCodes
+from hpack import Decoder, Encoder, HPACKError
+from hyperframe.exceptions import HyperframeError
+from hyperframe.frame import (
+    ContinuationFrame,
+    DataFrame,
+    Frame,
+    GoAwayFrame,
+    HeadersFrame,
+    PingFrame,
+    RstStreamFrame,
+    SettingsFrame,
+    WindowUpdateFrame,
+)
+
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+FRAME = 16_384
+"""Bytes of a frame that every server takes."""
+WINDOW = 65_535
+"""Bytes that may be sent before the server has said how many."""
+LARGEST = 2**31 - 1
+RENEW = 2**30
+"""Bytes received after which the server may send as many again: answers never wait for us."""
+HEADER_TABLE = 4096
+"""Bytes of headers that a server remembers unless it says otherwise."""
+BUFFERS = 1024
+"""What one sendmsg takes (IOV_MAX)."""
+
+_HEAD = struct.Struct(">BHBBI")
+_DATA, _HEADERS, _END_STREAM, _END_HEADERS = 0x0, 0x1, 0x1, 0x4
+
+
+class StreamReset(Exception):
+    """The server gave this one request up."""
+
+    def __init__(self, code: int) -> None:
+        self.code = code
+        super().__init__(ErrorCodes(code).name if code in list(ErrorCodes) else f"code {code}")
+
+
+class _Stream:
+    """A request and what has come of its answer. `over` is set by its end, and holds the error where there is one."""
+
+    def __init__(self) -> None:
+        self.window = 0
+        self.headers: list[tuple[bytes, bytes]] = []
+        self.body = bytearray()
+        self.over = AsyncResult()
+
+
+class Connection:
+    """An open connection, every request on which has the same headers. Requests at the same time are streams on it.
+
+    Making one raises OSError where nobody listens. One that is not `usable` any more takes no new requests.
+    """
+
+    def __init__(self, address: tuple[str, int], headers: Sequence[tuple[str, str]]) -> None:
+        self.usable = True
+        self._request_headers = headers
+        self._repeated: bytes | None = None
+        self._encoder, self._decoder = Encoder(), Decoder()
+        self._block = bytearray()  # of an answer's headers, until their last frame
+        self._streams: dict[int, _Stream] = {}
+        self._next = 1
+        self._open = 0
+        self._limit = LARGEST  # of streams at once, until the server says how many
+        self._window = self._stream_window = WINDOW
+        self._received = 0
+        self._lost: OSError | None = None
+        self._turn = BoundedSemaphore()
+        self._changed = Event()
+        self._socket = gevent.socket.create_connection(address)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        settings = SettingsFrame(settings={SettingsFrame.ENABLE_PUSH: 0, SettingsFrame.INITIAL_WINDOW_SIZE: LARGEST})
+        self._write([PREFACE + settings.serialize() + WindowUpdateFrame(0, LARGEST - WINDOW).serialize()])
+        self._reader = gevent.spawn(self._read)
+
+    def exchange(self, body: Sequence[memoryview]) -> tuple[Sequence[tuple[bytes, bytes]], bytes]:
+        """Send one request, its body in pieces; the headers of its answer, with the trailers, and its body.
+
+        Raises StreamReset, and OSError where the connection is lost.
+        """
+        self._wait(lambda: self._open < self._limit)
+        self._open += 1
+        left = list(body)
+        stream = _Stream()
+        number = 0
+        try:
+            with self._turn:  # the numbers of streams go up as they are sent
+                number, self._next = self._next, self._next + 2
+                self._streams[number] = stream
+                stream.window = self._stream_window
+                self._send(number, left, [_frame(_HEADERS, _END_HEADERS, number, block := self._headers()), block])
+            while left and not stream.over.ready():
+                self._wait(lambda: stream.over.ready() or min(stream.window, self._window) > 0)
+                with self._turn:
+                    self._send(number, left, [])
+            stream.over.get()
+        finally:
+            self._open -= 1
+            self._tell()
+            unfinished = not stream.over.ready() or (left and stream.over.successful())
+            if self._streams.pop(number, None) and unfinished:
+                self._control(RstStreamFrame(number, ErrorCodes.CANCEL))
+        return stream.headers, bytes(stream.body)
+
+    def close(self) -> None:
+        self._lose(OSError("the connection was closed"))
+        self._reader.kill(block=False)
+
+    def _headers(self) -> bytes:
+        """The second time they are all in the server's table, and so every time after."""
+        if self._repeated:
+            return self._repeated
+        block: bytes = self._encoder.encode(self._request_headers)
+        self._repeated = self._encoder.encode(self._request_headers)
+        return block
+
+    def _send(self, number: int, left: list[memoryview], buffers: list[bytes | memoryview]) -> None:
+        """Write the buffers and as much of what is left as the windows allow; take it away from `left`."""
+        stream = self._streams[number]
+        while left and (size := min(len(left[0]), FRAME, stream.window, self._window)) > 0:
+            data, left[0] = left[0][:size], left[0][size:]
+            if not left[0]:
+                del left[0]
+            stream.window -= size
+            self._window -= size
+            buffers += (_frame(_DATA, 0 if left else _END_STREAM, number, data), data)
+        self._write(buffers)
+
+    def _write(self, buffers: list[bytes | memoryview]) -> None:
+        if self._lost:
+            raise self._lost
+        try:
+            while buffers:
+                sent = self._socket.sendmsg(buffers[:BUFFERS])
+                whole = 0
+                while whole < len(buffers) and sent >= len(buffers[whole]):
+                    sent -= len(buffers[whole])
+                    whole += 1
+                del buffers[:whole]
+                if sent:
+                    buffers[0] = memoryview(buffers[0])[sent:]
+        except BaseException as error:  # a user who stops in the middle of a frame, too: nothing can follow it
+            self._lose(error if isinstance(error, OSError) else OSError("a request was left in its middle"))
+            raise
+
+    def _control(self, frame: Frame, then: Callable[[], None] = lambda: None) -> None:
+        """Send a frame of the connection's own when it is its turn: whoever asks for it does not wait."""
+
+        def write() -> None:
+            with self._turn, contextlib.suppress(OSError):
+                self._write([frame.serialize()])
+                then()
+
+        if not self._lost:
+            gevent.spawn(write)
+
+    def _wait(self, condition: Callable[[], bool]) -> None:
+        while not condition():
+            if self._lost:
+                raise self._lost
+            self._changed.wait()
+
+    def _tell(self) -> None:
+        """All who wait look again."""
+        self._changed.set()
+        self._changed.clear()
+
+    def _lose(self, error: OSError) -> None:
+        if self._lost:
+            return
+        self._lost, self.usable = error, False
+        self._socket.close()
+        for stream in self._streams.values():
+            stream.over.set_exception(error)
+        self._tell()
+
+    def _read(self) -> None:
+        try:
+            with self._socket.makefile("rb", 4 * FRAME) as incoming:
+                while head := incoming.read(_HEAD.size):
+                    frame, length = Frame.parse_frame_header(memoryview(head))
+                    frame.parse_body(memoryview(incoming.read(length)))
+                    self._handle(frame)
+            self._lose(OSError("the server closed the connection"))
+        except OSError as error:
+            self._lose(error)
+        except (HyperframeError, HPACKError, ValueError) as error:
+            self._lose(OSError(f"the server sent what is not HTTP/2: {error!r}"))
+
+    def _handle(self, frame: Frame) -> None:
+        stream = self._streams.get(frame.stream_id)
+        if stream and stream.over.ready():
+            stream = None  # as with one that was given up: what comes after the end is nobody's
+        match frame:
+            case DataFrame():
+                self._received += frame.flow_controlled_length
+                if self._received >= RENEW:
+                    self._control(WindowUpdateFrame(0, self._received))
+                    self._received = 0
+                if stream:
+                    stream.body += frame.data
+            case HeadersFrame() | ContinuationFrame():
+                self._block += frame.data
+                if "END_HEADERS" in frame.flags:
+                    headers = self._decoder.decode(bytes(self._block), raw=True)
+                    self._block.clear()
+                    if stream:
+                        stream.headers += headers
+            case RstStreamFrame() if stream:
+                stream.over.set_exception(StreamReset(frame.error_code))
+            case WindowUpdateFrame():
+                if stream:
+                    stream.window += frame.window_increment
+                elif not frame.stream_id:
+                    self._window += frame.window_increment
+                self._tell()
+            case SettingsFrame() if "ACK" not in frame.flags:
+                # The server goes by its settings from our ACK on, so we do not before.
+                self._control(SettingsFrame(flags=["ACK"]), partial(self._set, frame.settings))
+            case PingFrame() if "ACK" not in frame.flags:
+                self._control(PingFrame(opaque_data=frame.opaque_data, flags=["ACK"]))
+            case GoAwayFrame():
+                self.usable = False
+                gone = [other for number, other in self._streams.items() if number > frame.last_stream_id]
+                for other in gone:
+                    other.over.set_exception(StreamReset(ErrorCodes.REFUSED_STREAM))
+        if stream and "END_STREAM" in frame.flags:
+            stream.over.set()
+        if stream and stream.over.ready():
+            self._tell()  # whoever still sends its request
+
+    def _set(self, settings: Mapping[int, int]) -> None:
+        window = settings.get(SettingsFrame.INITIAL_WINDOW_SIZE, self._stream_window)
+        for stream in self._streams.values():
+            stream.window += window - self._stream_window
+        self._stream_window = window
+        self._limit = settings.get(SettingsFrame.MAX_CONCURRENT_STREAMS, self._limit)
+        if settings.get(SettingsFrame.HEADER_TABLE_SIZE, HEADER_TABLE) < HEADER_TABLE:
+            self._encoder.header_table_size = settings[SettingsFrame.HEADER_TABLE_SIZE]
+            self._repeated = None
+        self._tell()
+
+
+def _frame(kind: int, flags: int, stream: int, data: bytes | memoryview) -> bytes:
+    """What goes before a frame's data."""
+    return _HEAD.pack(len(data) >> 16, len(data) & 0xFFFF, kind, flags, stream)

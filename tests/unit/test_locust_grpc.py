@@ -1,0 +1,316 @@
+"""The light gRPC client: against grpcio's server, and against a server of HTTP/2 that says when a rule is broken."""
+
+import contextlib
+import socket
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import gevent
+import grpc
+import pytest
+from h2.errors import ErrorCodes
+from h2.events import DataReceived, Event, PingAckReceived, RequestReceived, StreamEnded, StreamReset, WindowUpdated
+from h2.settings import SettingCodes
+from hyperframe.frame import GoAwayFrame
+
+from locustfiles.clients import CallError, Payload, http2
+from locustfiles.clients.grpc import GrpcClient
+from locustfiles.clients.http2 import FRAME
+from tests.unit.http2_server import LEADING, Peer, serving
+
+METHOD = "/package.Service/Method"
+LARGE = bytes(range(256)) * 80_000
+"""20 MB: more than the windows, the buffers of a socket, and what one sendmsg takes."""
+
+
+@contextlib.contextmanager
+def client(address: str, deadline_s: float = 20, **metadata: str) -> Iterator[GrpcClient]:
+    made = GrpcClient(address, METHOD, metadata, deadline_s)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def where(listening: socket.socket) -> str:
+    return f"127.0.0.1:{listening.getsockname()[1]}"
+
+
+def ask(asked: GrpcClient, body: bytes) -> bytes:
+    return asked.send(Payload(body, 1)).body
+
+
+def refused(asked: GrpcClient, body: bytes = b"?") -> str:
+    with pytest.raises(CallError) as error:
+        asked.send(Payload(body, 1))
+    return str(error.value)
+
+
+class Echo(grpc.GenericRpcHandler):
+    """Answers what it is asked, with metadata before and after; an error for a message that begins with one's code."""
+
+    def service(self, details: grpc.HandlerCallDetails) -> "grpc.RpcMethodHandler[bytes, bytes] | None":
+        return grpc.unary_unary_rpc_method_handler(self.answer) if details.method == METHOD else None
+
+    def answer(self, body: bytes, context: grpc.ServicerContext) -> bytes:
+        asked = dict(context.invocation_metadata())
+        remaining = context.time_remaining()
+        assert remaining is not None
+        context.send_initial_metadata((("x-asked", str(asked.get("x-route"))), ("x-both", "before")))
+        context.set_trailing_metadata((("x-seconds", f"{remaining:.0f}"), ("x-both", "after")))
+        if body.startswith(b"abort"):
+            code = next(code for code in grpc.StatusCode if code.value[0] == body[5])
+            context.abort(code, "50 % of a fünf\nis gone")
+        return body
+
+
+@pytest.fixture(scope="module")
+def grpcio() -> Iterator[str]:
+    """The address of grpcio's server."""
+    server = grpc.server(ThreadPoolExecutor(32), options=[("grpc.max_receive_message_length", -1)])
+    server.add_generic_rpc_handlers((Echo(),))
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    yield f"127.0.0.1:{port}"
+    server.stop(0).wait()
+
+
+@pytest.mark.parametrize("size", [0, 1, FRAME - 6, FRAME - 5, FRAME - 4, 65_535, 100_000, len(LARGE)])
+def test_messages_of_any_size_come_back_whole(grpcio: str, size: int) -> None:
+    with client(grpcio) as asked:
+        assert [ask(asked, LARGE[:size]) == LARGE[:size] for _ in range(3)] == [True] * 3
+
+
+def test_metadata_goes_both_ways_and_the_deadline_too(grpcio: str) -> None:
+    with client(grpcio, deadline_s=17, **{"x-route": "trt-grpc"}) as asked:
+        for _ in range(2):  # once in full, once by the table of headers
+            headers = asked.send(Payload(b"?", 1)).headers
+            assert headers["x-asked"] == "trt-grpc"
+            assert headers["x-both"] == "before, after"
+            assert headers["x-seconds"] == "17"
+
+
+@pytest.mark.parametrize("code", [code for code in grpc.StatusCode if code.value[0]])
+def test_statuses_have_their_names_and_texts(grpcio: str, code: grpc.StatusCode) -> None:
+    with client(grpcio) as asked:
+        assert refused(asked, b"abort" + bytes([code.value[0]])) == f"{code.name}: 50 % of a fünf\nis gone"
+        assert ask(asked, b"still there") == b"still there"
+
+
+def test_a_method_that_is_not_there(grpcio: str) -> None:
+    asked = GrpcClient(grpcio, "/package.Service/Other", {})
+    assert refused(asked).startswith("UNIMPLEMENTED: ")
+    asked.close()
+
+
+def test_nobody_listens() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = where(free)
+    with client(address) as asked:
+        assert refused(asked) == "UNAVAILABLE: [Errno 111] Connection refused"
+
+
+def test_a_server_that_is_silent() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent, client(where(silent), 0.2) as one:
+        assert refused(one, LARGE) == "DEADLINE_EXCEEDED: no answer in 0.2 s"
+
+
+@pytest.mark.parametrize(
+    "text", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\0\0\5\0\0\0\0\0\0hello", b"\0\0\1\1\4\0\0\0\1\xff"]
+)
+def test_a_server_of_something_else(text: bytes) -> None:
+    """Bytes that are no frames, data of no stream, headers that are none."""
+    with socket.create_server(("127.0.0.1", 0)) as other, client(where(other), 5) as asked:
+        calling = gevent.spawn(refused, asked)
+        gevent.sleep(0.1)
+        with other.accept()[0] as connected:
+            connected.sendall(text)
+            connected.shutdown(socket.SHUT_WR)
+            assert calling.get().startswith("UNAVAILABLE: the server ")
+
+
+def test_calls_at_the_same_time_share_a_connection_and_its_limits() -> None:
+    """Windows of a few bytes, two streams at once, no table of headers: nothing is broken, mixed up or left waiting."""
+    running: set[int] = set()
+    most = 0
+
+    def count(_: Peer, event: Event) -> bool:
+        nonlocal most
+        if isinstance(event, RequestReceived):
+            running.add(event.stream_id)
+            most = max(most, len(running))
+        elif isinstance(event, StreamEnded):
+            running.remove(event.stream_id)
+        return False
+
+    small: dict[SettingCodes | int, int] = {
+        SettingCodes.INITIAL_WINDOW_SIZE: 1000,
+        SettingCodes.MAX_CONCURRENT_STREAMS: 2,
+        SettingCodes.HEADER_TABLE_SIZE: 0,
+    }
+    bodies = [bytes([number]) * (number * 9_000) for number in range(16)]
+    with serving(count, small) as server, client(server.address) as asked:
+        ask(asked, b"the settings are known from here on")
+        calls = [gevent.spawn(ask, asked, body) for body in bodies]
+        gevent.joinall(calls, timeout=20, raise_error=True)
+        assert [call.value for call in calls] == bodies
+        assert (server.accepted, most) == (1, 2)
+
+
+def test_settings_change_while_a_request_is_on_its_way() -> None:
+    """The window shrinks below what has been sent and opens again."""
+
+    def change(peer: Peer, event: Event) -> bool:
+        if isinstance(event, DataReceived) and not peer.bodies[event.stream_id]:
+            peer.h2.update_settings({SettingCodes.INITIAL_WINDOW_SIZE: 100})
+        return False
+
+    with serving(change) as server, client(server.address) as asked:
+        assert ask(asked, LARGE[:300_000]) == LARGE[:300_000]
+        assert ask(asked, LARGE[:3_000]) == LARGE[:3_000]
+
+
+def test_pings_are_answered() -> None:
+    waiting: list[int] = []
+
+    def ping(peer: Peer, event: Event) -> bool:
+        if isinstance(event, StreamEnded):
+            waiting.append(event.stream_id)
+            peer.h2.ping(b"12345678")
+        elif isinstance(event, PingAckReceived) and event.ping_data == b"12345678":
+            peer.answer(waiting.pop(), b"\0\0\0\0\2ok")
+        return isinstance(event, StreamEnded)
+
+    with serving(ping) as server, client(server.address) as asked:
+        assert ask(asked, b"?") == b"ok"
+
+
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [
+        (ErrorCodes.REFUSED_STREAM, "UNAVAILABLE"),
+        (ErrorCodes.CANCEL, "CANCELLED"),
+        (ErrorCodes.ENHANCE_YOUR_CALM, "RESOURCE_EXHAUSTED"),
+        (ErrorCodes.INADEQUATE_SECURITY, "PERMISSION_DENIED"),
+        (ErrorCodes.INTERNAL_ERROR, "INTERNAL"),
+    ],
+)
+def test_a_call_is_reset(code: ErrorCodes, status: str) -> None:
+    """In the middle of its request; the connection goes on."""
+
+    def reset(peer: Peer, event: Event) -> bool:
+        if isinstance(event, RequestReceived) and event.stream_id == 1:
+            peer.h2.reset_stream(1, code)
+        return getattr(event, "stream_id", None) == 1
+
+    with serving(reset, {SettingCodes.INITIAL_WINDOW_SIZE: 10}) as server, client(server.address) as asked:
+        assert refused(asked, LARGE[:100_000]) == f"{status}: the server reset the call: {code.name}"
+        assert ask(asked, b"again") == b"again"
+        assert server.accepted == 1
+
+
+def test_an_answer_before_the_request_is_over() -> None:
+    """Too large, says the server: the rest is not sent, and the server is told so."""
+    told: list[int] = []
+
+    def refuse(peer: Peer, event: Event) -> bool:
+        if isinstance(event, RequestReceived) and event.stream_id == 1:
+            trailers = [("grpc-status", "8"), ("grpc-message", "too large")]
+            peer.h2.send_headers(1, LEADING + trailers, end_stream=True)
+        elif isinstance(event, DataReceived):
+            peer.h2.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
+        elif isinstance(event, StreamReset):
+            told.append(event.error_code)
+        return getattr(event, "stream_id", None) == 1
+
+    with serving(refuse, {SettingCodes.INITIAL_WINDOW_SIZE: 10}) as server, client(server.address) as asked:
+        assert refused(asked, LARGE) == "RESOURCE_EXHAUSTED: too large"
+        assert ask(asked, b"next") == b"next"
+        assert told == [ErrorCodes.CANCEL]
+
+
+def test_a_call_that_is_given_up_is_cancelled() -> None:
+    """By its deadline: the server hears of it, and what it still says is nobody's."""
+    told: list[int] = []
+
+    def late(peer: Peer, event: Event) -> bool:
+        if isinstance(event, StreamReset):
+            told.append(event.stream_id)
+        return isinstance(event, StreamEnded) and event.stream_id == 1
+
+    with serving(late) as server, client(server.address, 0.3) as asked:
+        assert refused(asked) == "DEADLINE_EXCEEDED: no answer in 0.3 s"
+        for _ in range(2):  # word of it comes with the first at the latest
+            assert ask(asked, b"next") == b"next"
+        assert (told, server.accepted) == ([1], 1)
+
+
+def test_a_server_that_goes_away_is_asked_again_on_another_connection() -> None:
+    """What it has begun it ends; what it has not seen is refused."""
+
+    def leave(peer: Peer, event: Event) -> bool:
+        if isinstance(event, StreamEnded) and event.stream_id == 3:
+            # h2 would take no more frames of call 1.
+            peer.socket.sendall(GoAwayFrame(0, last_stream_id=1).serialize())
+        return isinstance(event, StreamEnded) and event.stream_id < 5
+
+    with serving(leave) as server, client(server.address, 2) as asked:
+        first, second = gevent.spawn(refused, asked), gevent.spawn(refused, asked)
+        assert second.get() == "UNAVAILABLE: the server reset the call: REFUSED_STREAM"
+        assert server.accepted == 1
+        third = gevent.spawn(refused, asked)
+        assert (first.get(), third.get()) == ("DEADLINE_EXCEEDED: no answer in 2 s",) * 2
+        assert server.accepted == 2
+
+
+def test_a_connection_that_is_lost_fails_its_calls_and_is_made_again() -> None:
+    def hang_up(peer: Peer, event: Event) -> bool:
+        if isinstance(event, StreamEnded) and server.accepted == 1:
+            peer.socket.shutdown(socket.SHUT_RDWR)
+        return False
+
+    with serving(hang_up) as server, client(server.address) as asked:
+        calls = [gevent.spawn(refused, asked) for _ in range(2)]
+        for call in calls:
+            assert call.get().startswith("UNAVAILABLE: ")
+        assert ask(asked, b"again") == b"again"
+        assert server.accepted == 2
+
+
+def test_the_server_may_send_as_much_as_it_has_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The connection's window is renewed."""
+    monkeypatch.setattr(http2, "RENEW", 10_000)
+    renewed: list[int] = []
+
+    def note(_: Peer, event: Event) -> bool:
+        if isinstance(event, WindowUpdated) and event.stream_id == 0 and event.delta:
+            renewed.append(event.delta)
+        return False
+
+    with serving(note) as server, client(server.address) as asked:
+        for _ in range(3):
+            ask(asked, bytes(9_000))
+        assert len(renewed) == 2  # the first is of the connection's beginning
+        assert renewed[1] > 18_000
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "error"),
+    [
+        ([(":status", "503")], b"", "UNAVAILABLE: HTTP 503 without a gRPC status"),
+        ([(":status", "404")], b"no such path", "UNIMPLEMENTED: HTTP 404 without a gRPC status"),
+        ([(":status", "418")], b"", "UNKNOWN: HTTP 418 without a gRPC status"),
+        ([*LEADING, ("grpc-status", "0")], b"", "INTERNAL: 0 bytes that are not one message without compression"),
+        ([*LEADING, ("grpc-status", "0")], b"\0\0\0\0\3ok", "INTERNAL: 7 bytes that are not one message without"),
+        ([*LEADING, ("grpc-status", "0")], b"\1\0\0\0\2ok", "INTERNAL: 7 bytes that are not one message without"),
+    ],
+)
+def test_an_answer_that_is_not_grpc(headers: Sequence[tuple[str, str]], body: bytes, error: str) -> None:
+    def answer(peer: Peer, event: Event) -> bool:
+        if isinstance(event, StreamEnded):
+            peer.h2.send_headers(event.stream_id, headers)
+            peer.h2.send_data(event.stream_id, body, end_stream=True)
+        return isinstance(event, StreamEnded)
+
+    with serving(answer) as server, client(server.address) as asked:
+        assert refused(asked).startswith(error)
