@@ -63,6 +63,10 @@ class _Stream:
         self.body = bytearray()
         self.over = AsyncResult()
 
+    def fail(self, error: Exception) -> None:
+        if not self.over.ready():
+            self.over.set_exception(error)
+
 
 class Connection:
     """An open connection, every request on which has the same headers. Requests at the same time are streams on it.
@@ -76,6 +80,7 @@ class Connection:
         self._repeated: bytes | None = None
         self._encoder, self._decoder = Encoder(), Decoder()
         self._block = bytearray()  # of an answer's headers, until their last frame
+        self._ends = False  # the answer with those headers
         self._streams: dict[int, _Stream] = {}
         self._next = 1
         self._open = 0
@@ -103,6 +108,8 @@ class Connection:
         number = 0
         try:
             with self._turn:  # the numbers of streams go up as they are sent
+                if not self.usable:
+                    raise self._lost or OSError("the server went away")
                 number, self._next = self._next, self._next + 2
                 self._streams[number] = stream
                 stream.window = self._stream_window
@@ -189,7 +196,7 @@ class Connection:
         self._lost, self.usable = error, False
         self._socket.close()
         for stream in self._streams.values():
-            stream.over.set_exception(error)
+            stream.fail(error)
         self._tell()
 
     def _read(self) -> None:
@@ -209,6 +216,7 @@ class Connection:
         stream = self._streams.get(frame.stream_id)
         if stream and stream.over.ready():
             stream = None  # as with one that was given up: what comes after the end is nobody's
+        ended = "END_STREAM" in frame.flags
         match frame:
             case DataFrame():
                 self._received += frame.flow_controlled_length
@@ -219,13 +227,16 @@ class Connection:
                     stream.body += frame.data
             case HeadersFrame() | ContinuationFrame():
                 self._block += frame.data
-                if "END_HEADERS" in frame.flags:
-                    headers = self._decoder.decode(bytes(self._block), raw=True)
-                    self._block.clear()
-                    if stream:
-                        stream.headers += headers
+                self._ends |= ended
+                if "END_HEADERS" not in frame.flags:
+                    return
+                headers = self._decoder.decode(bytes(self._block), raw=True)
+                self._block.clear()
+                ended, self._ends = self._ends, False
+                if stream:
+                    stream.headers += headers
             case RstStreamFrame() if stream:
-                stream.over.set_exception(StreamReset(frame.error_code))
+                stream.fail(StreamReset(frame.error_code))
             case WindowUpdateFrame():
                 if stream:
                     stream.window += frame.window_increment
@@ -239,10 +250,11 @@ class Connection:
                 self._control(PingFrame(opaque_data=frame.opaque_data, flags=["ACK"]))
             case GoAwayFrame():
                 self.usable = False
-                gone = [other for number, other in self._streams.items() if number > frame.last_stream_id]
-                for other in gone:
-                    other.over.set_exception(StreamReset(ErrorCodes.REFUSED_STREAM))
-        if stream and "END_STREAM" in frame.flags:
+                for number, other in self._streams.items():
+                    if number > frame.last_stream_id:
+                        other.fail(StreamReset(ErrorCodes.REFUSED_STREAM))
+                self._tell()
+        if stream and ended:
             stream.over.set()
         if stream and stream.over.ready():
             self._tell()  # whoever still sends its request

@@ -277,6 +277,40 @@ def test_a_connection_that_is_lost_fails_its_calls_and_is_made_again() -> None:
         assert server.accepted == 2
 
 
+def test_an_answer_just_before_the_connection_ends() -> None:
+    """It is an answer; the next call makes another connection."""
+
+    def answer_and_leave(peer: Peer, event: Event) -> bool:
+        if isinstance(event, StreamEnded):
+            peer.answer(event.stream_id, b"\0\0\0\0\2ok")
+            peer.socket.sendall(peer.h2.data_to_send())
+            peer.socket.shutdown(socket.SHUT_RDWR)
+        return isinstance(event, StreamEnded)
+
+    with serving(answer_and_leave) as server, client(server.address) as asked:
+        for calls in range(1, 4):
+            assert ask(asked, b"?") == b"ok"
+            gevent.sleep(0.05)
+            assert server.accepted == calls
+
+
+def test_headers_and_trailers_of_many_frames() -> None:
+    """More than one frame takes, before the message and after it: the end of the answer is the end of its trailers."""
+    large = [(f"x-{number}", f"{number:04} {'~' * 1000}") for number in range(20)]
+
+    def answer(peer: Peer, event: Event) -> bool:
+        if isinstance(event, StreamEnded):
+            peer.h2.send_headers(event.stream_id, LEADING + large)
+            peer.h2.send_data(event.stream_id, b"\0\0\0\0\2ok")
+            peer.h2.send_headers(event.stream_id, [*large[::-1], ("grpc-status", "0")], end_stream=True)
+        return isinstance(event, StreamEnded)
+
+    with serving(answer) as server, client(server.address) as asked:
+        for _ in range(3):
+            found = asked.send(Payload(b"?", 1))
+            assert (found.body, found.headers["x-7"]) == (b"ok", ", ".join([f"0007 {'~' * 1000}"] * 2))
+
+
 def test_the_server_may_send_as_much_as_it_has_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     """The connection's window is renewed."""
     monkeypatch.setattr(http2, "RENEW", 10_000)
