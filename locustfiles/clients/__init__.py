@@ -4,7 +4,7 @@ A client is timed from outside, so it does nothing that could have been done bef
 `payloads`, answers are checked by `answers`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -27,6 +27,14 @@ class Answer:
 
     body: bytes
     headers: Mapping[str, Any] = field(default_factory=dict)
+
+
+def joined(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """By name; what has come more than once in one text, with commas (RFC 9110, 5.2)."""
+    found: dict[str, str] = {}
+    for name, value in headers:
+        found[name] = f"{found[name]}, {value}" if name in found else value
+    return found
 
 
 class CallError(Exception):

@@ -1,6 +1,6 @@
 """Unary gRPC on a connection of its own, bytes in and bytes out: as light as the HTTP client beside it.
 
-grpcio takes more than twice the CPU for a call with a tensor (docs/decisions/0015-the-grpc-load-client.md); what needs
+grpcio takes about twice the CPU for a call with a tensor (docs/decisions/0015-the-grpc-load-client.md); what needs
 it is in grpcio.py. The protocol: https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md
 """
 
@@ -14,7 +14,7 @@ from gevent.lock import BoundedSemaphore
 from grpc import StatusCode
 from h2.errors import ErrorCodes
 
-from locustfiles.clients import DEADLINE_S, Answer, CallError, Payload
+from locustfiles.clients import DEADLINE_S, Answer, CallError, Payload, joined
 from locustfiles.clients.http2 import FRAME, Connection, StreamReset
 
 NAMES: Mapping[str, str] = {str(status.value[0]): status.name for status in StatusCode}
@@ -57,8 +57,7 @@ class GrpcClient:
         deadline_s: float = DEADLINE_S,
         on_connect: Callable[[], None] = lambda: None,
     ) -> None:
-        host, _, port = address.rpartition(":")
-        self._address = (host.strip("[]"), int(port))
+        self._address = address
         self._headers = [
             (":method", "POST"),
             (":scheme", "http"),
@@ -107,9 +106,7 @@ class GrpcClient:
 
 def _answer(headers: Sequence[tuple[bytes, bytes]], body: bytes) -> Answer:
     """The answer's one message, with its metadata, leading and trailing. Raises CallError."""
-    found: dict[str, str] = {}
-    for name, value in ((name.decode("latin-1"), value.decode("latin-1")) for name, value in headers):
-        found[name] = f"{found[name]}, {value}" if name in found else value
+    found = joined((name.decode("latin-1"), value.decode("latin-1")) for name, value in headers)
     code = found.get("grpc-status")
     if code is None:
         http = int(found.get(":status", 0))

@@ -15,7 +15,7 @@ import grpc.experimental.gevent
 from gevent import monkey
 from gevent.threadpool import ThreadPool
 
-from locustfiles.clients import DEADLINE_S, Answer, CallError, Payload
+from locustfiles.clients import DEADLINE_S, Answer, CallError, Payload, joined
 from locustfiles.routes import ANSWERS, BOTH, UNARY
 
 if not monkey.is_module_patched("threading"):
@@ -162,8 +162,5 @@ class Metadata(Mapping[str, str]):
 
     @cached_property
     def _found(self) -> dict[str, str]:
-        found: dict[str, str] = {}
-        for name, value in (*(self._call.initial_metadata() or ()), *(self._call.trailing_metadata() or ())):
-            if isinstance(value, str):
-                found[name] = f"{found[name]}, {value}" if name in found else value
-        return found
+        both = (*(self._call.initial_metadata() or ()), *(self._call.trailing_metadata() or ()))
+        return joined((name, value) for name, value in both if isinstance(value, str))

@@ -3,7 +3,6 @@
 FastHttpUser's session costs about as much CPU as the request itself (docs/decisions/0006-the-http-load-client.md).
 """
 
-import socket
 from collections.abc import Callable, Mapping
 
 import gevent
@@ -11,6 +10,7 @@ import gevent.socket
 from geventhttpclient.response import HTTPConnectionClosed, HTTPParseError, HTTPSocketResponse
 
 from locustfiles.clients import DEADLINE_S, Answer, CallError, Payload
+from locustfiles.clients.sockets import connect
 
 BLOCK = 64 * 1024
 
@@ -27,8 +27,7 @@ class HttpClient:
         on_connect: Callable[[], None] = lambda: None,
         method: str = "POST",
     ) -> None:
-        host, _, port = address.rpartition(":")
-        self._address = (host.strip("[]"), int(port))
+        self._address = address
         self._method = method
         self._head = f"{method} {path} HTTP/1.1\r\nhost: {address}\r\nuser-agent: fiveway\r\n{_lines(headers)}"
         self._deadline_s = deadline_s
@@ -58,9 +57,7 @@ class HttpClient:
     def _exchange(self, head: bytes, body: bytes) -> tuple[HTTPSocketResponse, bytes]:
         if self._socket is None:
             self._on_connect()
-            self._socket = gevent.socket.create_connection(self._address)
-            # As gRPC has it: the last piece of a large body, which leaves apart from its header, would wait for an ACK.
-            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._socket = connect(self._address)
         if len(body) < BLOCK:  # one segment for both; a tensor is not worth the copy
             self._socket.sendall(head + body)
         else:

@@ -5,13 +5,11 @@ double the CPU of a request with a tensor (docs/decisions/0015-the-grpc-load-cli
 """
 
 import contextlib
-import socket
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import gevent
-import gevent.socket
 from gevent.event import AsyncResult, Event
 from gevent.lock import BoundedSemaphore
 from h2.errors import ErrorCodes
@@ -28,6 +26,8 @@ from hyperframe.frame import (
     SettingsFrame,
     WindowUpdateFrame,
 )
+
+from locustfiles.clients.sockets import connect
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 FRAME = 16_384
@@ -74,7 +74,7 @@ class Connection:
     Making one raises OSError where nobody listens. One that is not `usable` any more takes no new requests.
     """
 
-    def __init__(self, address: tuple[str, int], headers: Sequence[tuple[str, str]]) -> None:
+    def __init__(self, address: str, headers: Sequence[tuple[str, str]]) -> None:
         self.usable = True
         self._request_headers = headers
         self._repeated: bytes | None = None
@@ -90,8 +90,7 @@ class Connection:
         self._lost: OSError | None = None
         self._turn = BoundedSemaphore()
         self._changed = Event()
-        self._socket = gevent.socket.create_connection(address)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._socket = connect(address)
         settings = SettingsFrame(settings={SettingsFrame.ENABLE_PUSH: 0, SettingsFrame.INITIAL_WINDOW_SIZE: LARGEST})
         self._write([PREFACE + settings.serialize() + WindowUpdateFrame(0, LARGEST - WINDOW).serialize()])
         self._reader = gevent.spawn(self._read)

@@ -1,0 +1,16 @@
+"""The TCP connection under the light clients of both protocols."""
+
+import socket
+
+import gevent.socket
+
+
+def connect(address: str) -> gevent.socket.socket:
+    """To "host:port", or "[host]:port" for IPv6. Raises OSError.
+
+    Without Nagle's algorithm, as gRPC has it: the last piece of a large body would wait for an ACK of the one before.
+    """
+    host, _, port = address.rpartition(":")
+    connected = gevent.socket.create_connection((host.strip("[]"), int(port)))
+    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connected
