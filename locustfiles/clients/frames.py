@@ -8,13 +8,14 @@ the process while they wait: they are for one user.
 import base64
 import binascii
 import json
+import math
 import mmap
 import os
 import uuid
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,8 @@ CHANNELS = 3
 QUALITY, SUBSAMPLING = 95, "420"
 """Of what the row `jpeg` sends: OpenCV's defaults, which the published comparison has."""
 BOUNDARY = "frame-ecb1f4e7"
+HUGE_PAGE = 2 << 20
+"""Bytes. Memory of whole ones is aligned to them."""
 
 Pixels = NDArray[np.uint8]
 """[height, width, 3]: red, green, blue."""
@@ -57,6 +60,15 @@ def folder() -> Path:
     return Path(os.environ.get("FRAMES", "/frames"))
 
 
+def own_memory(*shape: int) -> Pixels:
+    """Zeros that this process has to itself, in huge pages as the shared memory is (numpy wants them from 4 MiB on)."""
+    size = math.prod(shape)
+    memory = mmap.mmap(-1, -(-size // HUGE_PAGE) * HUGE_PAGE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    with suppress(OSError):  # a kernel without them
+        memory.madvise(mmap.MADV_HUGEPAGE)
+    return np.frombuffer(memory, np.uint8, size).reshape(shape)
+
+
 class FrameClient(ABC):
     """Decodes a camera's frame, has it changed, reads and draws the changed one: that is a call."""
 
@@ -75,14 +87,14 @@ class FrameClient(ABC):
     def room(self, height: int, width: int) -> Pixels:
         """Where the camera's frame is decoded to: the same memory for every frame."""
         if self._room is None or self._room.shape != (height, width, CHANNELS):
-            self._room = np.empty((height, width, CHANNELS), np.uint8)
+            self._room = own_memory(height, width, CHANNELS)
         return self._room
 
     def draw(self, frame: Pixels) -> None:
         """Into a window's memory, headless: 32 bits a pixel; blue, green, red and one unused."""
         height, width, _ = frame.shape
         if self._screen is None or self._screen.shape[:2] != (height, width):
-            self._screen = np.zeros((height, width, 4), np.uint8)
+            self._screen = own_memory(height, width, 4)
         for channel in range(CHANNELS):
             self._screen[:, :, 2 - channel] = frame[:, :, channel]
 
@@ -104,7 +116,7 @@ class InProcess(FrameClient):
 
     def carry(self, frame: Pixels) -> tuple[Pixels, Mapping[str, Any]]:
         if self._changed is None or self._changed.shape != frame.shape:
-            self._changed = np.empty_like(frame)
+            self._changed = own_memory(*frame.shape)
         return np.invert(frame, out=self._changed), {}
 
     def close(self) -> None:
@@ -186,7 +198,7 @@ class Slot:
         except OSError as error:
             self._path.unlink(missing_ok=True)
             raise CallError(
-                f"shared memory: {error.strerror}: {self._path}: is the volume `frames` mounted?"
+                f"shared memory: {error.strerror}: {self._path}: is the volume `frame-memory` mounted?"
             ) from error
         self._linked = True
         self.frame, self.changed = (

@@ -17,6 +17,10 @@ result and no reason for doubt: the study has no gate.
 `frames-shm-zmq-double` is *double buffered*: a call takes a frame, and reads and draws the one before it, which the
 server changed in the meantime. Its frames per second stand beside the others', but a frame is drawn one call later.
 
+Shared memory and the baseline's frames are in pages of 2 MiB, where the kernel has them: the former by its volume
+(`frame-memory`, compose.yaml), the latter by asking (own_memory). numpy asks for arrays from 4 MiB on: with that alone
+the baseline had them at 1080p and not at 720p.
+
 The camera pans over the sample photos, side by side, in PAN steps: the same frames in the same order everywhere.
 
 The original asked its servers on sockets of the same machine and had no proxy, so all are asked directly, inside the

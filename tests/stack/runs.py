@@ -26,6 +26,13 @@ def bench(*arguments: str, limit_s: float = 200) -> tuple[int, str, Path | None]
     return done.returncode, done.stdout + done.stderr, folder_in(done.stdout)
 
 
+def finished(*arguments: str, limit_s: float = 200) -> dict[str, Any]:
+    """The result of a run that ends well."""
+    status, said, folder = bench(*arguments, limit_s=limit_s)
+    assert status == 0, said
+    return result(folder)
+
+
 def folder_in(said: str) -> Path | None:
     """The folder that a run names in its last line."""
     last = said.strip().splitlines()[-1:] or [""]

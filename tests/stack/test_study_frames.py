@@ -1,20 +1,19 @@
 """The study `frames` in its quick form, on the gateway of the profile `transport`."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from locustfiles.studies.frames import FRAMES, IN_PROCESS, ROWS
 from tests.docker import container, docker
-from tests.stack.runs import answered, bench, result, verdicts
+from tests.stack.runs import answered, finished, verdicts
 
 
 @pytest.fixture(scope="module")
 def found(stack: None) -> dict[str, Any]:
     # Twice its time: on a busy machine the slowest rows have few calls a second.
-    status, said, folder = bench("frames", "--quick", "--seconds", "1.4", limit_s=300)
-    assert status == 0, said
-    return result(folder)
+    return finished("frames", "--quick", "--seconds", "1.4", limit_s=300)
 
 
 @pytest.mark.timeout(330)
@@ -50,6 +49,18 @@ def test_every_claim_has_a_verdict(found: dict[str, Any]) -> None:
     """One of three, for each of the claims; the question has an answer, of the rows that had calls enough."""
     verdicts(found, FRAMES)
     assert "frames-shm-zmq" in FRAMES.answer(found)
+
+
+@pytest.mark.skipif(not Path("/sys/kernel/mm/transparent_hugepage").exists(), reason="a kernel without huge pages")
+def test_shared_memory_is_in_huge_pages() -> None:
+    """As numpy's arrays of a 1080p frame are: else the baseline has fewer pages to look up, and not fewer copies."""
+    look = (
+        "import mmap, os, tempfile; opened = tempfile.TemporaryFile(dir='/frames'); size = 16 << 20;"
+        "os.posix_fallocate(opened.fileno(), 0, size); memory = mmap.mmap(opened.fileno(), size);"
+        "memory[::4096] = b'1' * (size // 4096);"
+        "print(sum(int(line.split()[1]) for line in open('/proc/self/smaps') if line.startswith('ShmemPmdMapped')))"
+    )
+    assert int(docker("exec", container("frames")["Id"], "python3", "-c", look)) > 0, "kB in huge pages"
 
 
 def test_nothing_is_left_in_the_shared_memory(found: dict[str, Any]) -> None:

@@ -19,7 +19,7 @@ from locustfiles.bench.analysis import analyse
 from locustfiles.bench.launcher import Window, launcher
 from locustfiles.bench.measured import Cell, Visit
 from locustfiles.clients import CallError, Payload
-from locustfiles.clients.frames import Changed, DoubleBuffered, SharedMemory
+from locustfiles.clients.frames import Changed, DoubleBuffered, SharedMemory, own_memory
 from locustfiles.payloads import Images
 from locustfiles.studies import STUDIES, WAYS
 from locustfiles.studies.frames import (
@@ -160,7 +160,7 @@ def test_a_client_says_that_its_folder_is_missing(tmp_path: Path, monkeypatch: p
     """Where the volume is not mounted, shared memory fails with what to look at."""
     monkeypatch.setenv("FRAMES", str(tmp_path / "absent"))
     client = SharedMemory(ROWS[SHM], "", "zmq", lambda: None)
-    with pytest.raises(CallError, match="is the volume `frames` mounted"):
+    with pytest.raises(CallError, match="is the volume `frame-memory` mounted"):
         client.send(camera(HD)[0])
     client.close()
 
@@ -176,6 +176,24 @@ def test_a_client_says_that_the_server_is_not_there(tmp_path: Path, monkeypatch:
             opened.send(camera(HD)[0])
         opened.close()
         assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("height", "width"), [(720, 1280), (1080, 1920)])
+def test_memory_of_its_own_is_in_huge_pages_at_every_size(height: int, width: int) -> None:
+    """Where the kernel has some to give: as the shared memory's are."""
+    enabled = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+    before = _huge_kb()
+    frame = own_memory(height, width, 3)
+    assert frame.shape == (height, width, 3)
+    assert not frame.any()
+    frame[:] = 1
+    if enabled.exists() and "[never]" not in enabled.read_text():
+        assert _huge_kb() > before
+
+
+def _huge_kb() -> int:
+    smaps = Path("/proc/self/smaps").read_text().splitlines()
+    return sum(int(line.split()[1]) for line in smaps if line.startswith("AnonHugePages"))
 
 
 def test_a_frame_that_is_not_the_inverted_one_is_wrong() -> None:
