@@ -146,7 +146,9 @@ def _fork_worker(port: int, cell: Cell, user: type[CellUser], index: int, worker
         return child
     gevent.reinit()
     grpcio.alone = cell.users == workers
-    user.meter = meter = Meter(cell, f"{job['seed']}/{job['block']}/{index}")
+    # The published method's counters are of its warm-up too: with one user that is so many calls, and no more.
+    warm_most = job["warm_calls"] if job["calls"] and cell.users == 1 else None
+    user.meter = meter = Meter(cell, f"{job['seed']}/{job['block']}/{index}", warm_most)
 
     environment = Environment(user_classes=[user], stop_timeout=0)
     runner = environment.create_worker_runner("127.0.0.1", port)

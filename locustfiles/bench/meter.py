@@ -44,9 +44,12 @@ class CellUser(RouteUser):
 
 
 class Meter:
-    """What the users of one load process did in one window. go() opens it; `idle` is set once all wait after it."""
+    """What the users of one load process did in one window. go() opens it; `idle` is set once all wait after it.
 
-    def __init__(self, cell: Cell, seed: str) -> None:
+    After `warm_most` calls of the warm-up its users wait.
+    """
+
+    def __init__(self, cell: Cell, seed: str, warm_most: int | None = None) -> None:
         self.idle = Event()
         self.users = 0
         """How many this process has; known once they all run."""
@@ -56,6 +59,7 @@ class Meter:
         self._gate.set()
         self._waiting = 0
         self._warm_calls: Counter[int] = Counter()
+        self._warm_most = warm_most
         self._recording = False
         self._schedule: Iterator[float] | None = None
         self._calls_left: int | None = None
@@ -149,6 +153,8 @@ class Meter:
         """One call is over."""
         if not self._recording:
             self._warm_calls[id(gevent.getcurrent())] += 1  # a user is a greenlet
+            if self._warm_calls.total() == self._warm_most:
+                self._gate.clear()
             return
         if call.error is not None:
             self._failures += 1
