@@ -18,6 +18,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 
 from locustfiles.bench.measured import FINISHED, SCHEMA, Run, of_tensors
+from locustfiles.studies import WAYS
 
 RESULT = "result.json"
 INTERVALS = ("p50_ms", "p90_ms", "p99_ms", "images_per_s", "cost_per_million_images")
@@ -200,12 +201,10 @@ def quick_runs(result: Mapping[str, Any]) -> str:
 def label(result: Mapping[str, Any]) -> str:
     """Where the numbers are from, in short: date, machine, model, weights, providers, confidence."""
     environment, confidence = result["environment"], result["analysis"]["confidence"]
-    model = environment["model"]
     text = (
         f"Measured {result['started_at'][:10]} on {environment['machine']}"
         f" ({environment['device']['name'] if environment['device'] else 'no GPU'}):"
-        f" {model['name']} with {model['weights'] or 'unknown'} weights; {providers(environment)}."
-        f" Intervals are {confidence * 100:g} %."
+        f" {'; '.join(filter(None, model(result)))}. Intervals are {confidence * 100:g} %."
     )
     if of_tensors(environment):
         text += " The model takes tensors: an image here is one item of a batch."
@@ -214,6 +213,15 @@ def label(result: Mapping[str, Any]) -> str:
     if result["ended"] != FINISHED:
         text += f" The run ended early: {result['ended']}."
     return text
+
+
+def model(result: Mapping[str, Any]) -> tuple[str, str]:
+    """The model with its weights, and what ran it; `no model` and nothing where no row has one."""
+    ways = [WAYS.get(cell["name"]) for cell in result["cells"]]
+    if ways and all(way and way.modelless for way in ways):
+        return "no model", ""
+    about = result["environment"]["model"]
+    return f"{about['name']} with {about['weights'] or 'unknown'} weights", providers(result["environment"])
 
 
 def escaped(text: str) -> str:
@@ -278,12 +286,15 @@ def update_devices(page: str, root: Path) -> str:
     for path in sorted(root.glob("results/*/*/*/result.json")):
         result, folder = load(path), path.parent.relative_to(root)
         environment = result["environment"]
-        device, model = environment["device"], environment["model"]
+        device = environment["device"]
         where = f"{device['count']} x {device['name']}, driver {device['driver']}" if device else "no GPU"
         study = result["study"] if result["method"] == "fair" else f"{result['study']}, {result['method']}"
-        weights = f"{model['name']}, {model['weights'] or 'unknown'} weights"
-        ran = [f"{where}: {environment['machine']}", study, weights, providers(environment)]
-        cells = [result["started_at"][:10], *map(escaped, ran), f"[{folder.name}](../{folder}/report.md)"]
+        ran = [f"{where}: {environment['machine']}", study, *model(result)]
+        cells = [
+            result["started_at"][:10],
+            *(escaped(text) or "–" for text in ran),
+            f"[{folder.name}](../{folder}/report.md)",
+        ]
         lines.append(f"| {' | '.join(cells)} |")
     return _between(page, "page", DEVICES_BEGIN, DEVICES_END, "\n".join(lines))
 

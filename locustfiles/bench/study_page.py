@@ -31,7 +31,7 @@ OURS, THEIRS = "#0072b2", "#d55e00"
 
 def page(result: Mapping[str, Any], folder: str, *others: tuple[Mapping[str, Any], str]) -> str:
     """The page in Markdown; `folder` is where the result lies, results/<date>/<machine>/<run>. `others` are results of
-    the same study with another model: their tables and verdicts come after. Raises ResultError.
+    the same study, with another model or of some rows again: their tables and verdicts come after. Raises ResultError.
     """
     study = _study(result)
     lines = [
@@ -45,7 +45,7 @@ def page(result: Mapping[str, Any], folder: str, *others: tuple[Mapping[str, Any
     for other, where in others:
         if _study(other) is not study:
             raise results.ResultError(f"{where} is of {other['study']}, not of {study.name}: give results of one study")
-        lines += [f"## The same with {other['environment']['model']['name']}"]
+        lines += [f"## {_again(result, other)}"]
         lines += [*_measured(study, other, where), *_found(study, other)]
     if study.flaws:
         lines += ["## What was wrong with the original, and what shows it"]
@@ -54,6 +54,16 @@ def page(result: Mapping[str, Any], folder: str, *others: tuple[Mapping[str, Any
         lines += ["## What to do", "\n".join(f"- {sentence}" for sentence in study.advice)]
     lines += ["## Run it", f"```console\n$ ./scripts/bench {study.name}\n```"]
     return "\n\n".join(lines) + "\n"
+
+
+def _again(first: Mapping[str, Any], other: Mapping[str, Any]) -> str:
+    """What is different in another result of the same study."""
+    model, names = other["environment"]["model"]["name"], {cell["name"] for cell in other["cells"]}
+    if model != first["environment"]["model"]["name"]:
+        return f"The same with {model}"
+    if names != {cell["name"] for cell in first["cells"]}:
+        return f"Again, {' and '.join(sorted(names))} alone"
+    return "Again"
 
 
 def _measured(study: Study, result: Mapping[str, Any], folder: str) -> list[str]:

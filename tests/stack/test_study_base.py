@@ -6,14 +6,12 @@ import pytest
 
 from locustfiles.routes import BOTH
 from locustfiles.studies.base import BASE, CALLS, ROWS
-from tests.stack.runs import answered, bench, result, verdicts
+from tests.stack.runs import answered, finished, verdicts
 
 
 @pytest.fixture(scope="module")
 def found(stack: None) -> dict[str, Any]:
-    status, said, folder = bench("base", "--quick")
-    assert status == 0, said
-    return result(folder)
+    return finished("base", "--quick")
 
 
 @pytest.mark.timeout(240)

@@ -6,16 +6,14 @@ from typing import Any
 import pytest
 
 from locustfiles.studies.lists import CHUNKS, CHUNKS_64K, DISTANCE, GRPC, GRPC_64K, GRPC_NEW, JSON, PROTOBUF
-from tests.stack.runs import answered, bench, result, verdicts, visits
+from tests.stack.runs import answered, bench, finished, result, verdicts, visits
 
 FAR, NEAR = "150ms-100mbit", "0ms-100mbit"
 
 
 @pytest.fixture(scope="module")
 def found(stack: None) -> dict[str, Any]:
-    status, said, folder = bench("distance", "--quick")
-    assert status == 0, said
-    return result(folder)
+    return finished("distance", "--quick")
 
 
 @pytest.mark.timeout(240)

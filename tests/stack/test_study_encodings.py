@@ -5,14 +5,12 @@ from typing import Any
 import pytest
 
 from locustfiles.studies.encodings import ENCODINGS, RAW
-from tests.stack.runs import answered, bench, result, verdicts
+from tests.stack.runs import answered, finished, verdicts
 
 
 @pytest.fixture(scope="module")
 def found(stack: None) -> dict[str, Any]:
-    status, said, folder = bench("encodings", "--quick")
-    assert status == 0, said
-    return result(folder)
+    return finished("encodings", "--quick")
 
 
 @pytest.mark.timeout(240)

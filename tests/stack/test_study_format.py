@@ -5,16 +5,14 @@ from typing import Any
 import pytest
 
 from locustfiles.studies.format import FORMAT, PYTORCH, ROWS
-from tests.stack.runs import answered, bench, result, verdicts, visits
+from tests.stack.runs import answered, finished, verdicts, visits
 
 ROUND_TRIP_MS = 25
 
 
 @pytest.fixture(scope="module")
 def found(stack: None) -> dict[str, Any]:
-    status, said, folder = bench("format", "--quick")
-    assert status == 0, said
-    return result(folder)
+    return finished("format", "--quick")
 
 
 @pytest.mark.timeout(240)

@@ -5,14 +5,12 @@ from typing import Any
 import pytest
 
 from locustfiles.studies.torchserve import ROWS, TORCHSERVE
-from tests.stack.runs import answered, bench, result, verdicts
+from tests.stack.runs import answered, finished, verdicts
 
 
 @pytest.fixture(scope="module")
 def found(stack: None) -> dict[str, Any]:
-    status, said, folder = bench("torchserve", "--quick", limit_s=300)
-    assert status == 0, said
-    return result(folder)
+    return finished("torchserve", "--quick", limit_s=300)
 
 
 @pytest.mark.timeout(320)

@@ -1,6 +1,7 @@
 """The page of a study: everything on it comes from the result, and it is the same every time."""
 
 import json
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -30,9 +31,9 @@ def visit(cell: Cell, block: int, ms: float) -> Visit:
     )  # fmt: skip
 
 
-def made(study: str) -> dict[str, Any]:
-    """A result of the quick form in which every row takes 5 % longer than the one before it."""
-    cells = STUDIES[study].cells(True)
+def made(study: str, only: Collection[str] = ()) -> dict[str, Any]:
+    """A result of the quick form, or of some rows of it; every row takes 5 % longer than the one before it."""
+    cells = [cell for cell in STUDIES[study].cells(True) if not only or cell.name in only]
     rows = list(STUDIES[study].routes)
     run = Run(study, "2026-01-02T03:04:05Z", "fair", {}, ENVIRONMENT, ended="finished")
     run.parity = {name: {"agrees": True, "cosine": 1.0, "why": ""} for name in rows}
@@ -69,6 +70,22 @@ def test_the_page_and_the_plot_are_the_same_every_time(study: str) -> None:
     """So a test can hold the committed ones to the result that they name."""
     assert study_page.page(made(study), FOLDER) == study_page.page(made(study), FOLDER)
     assert study_page.plot(made(study)) == study_page.plot(made(study))
+
+
+@every
+def test_a_model_is_named_where_one_is_asked(study: str) -> None:
+    """The rows without one are measured beside whatever is served: that says nothing about them."""
+    named = f"): {ENVIRONMENT['model']['name']} with real weights; " in study_page.page(made(study), FOLDER)
+    assert named is not all(route.modelless for route in STUDIES[study].routes.values())
+
+
+def test_another_result_comes_after_and_says_what_is_different() -> None:
+    """Another model, other rows, or neither."""
+    first, other, fewer = made("format"), made("format"), made("format", ("onnx-http", "onnx-jpeg-http"))
+    other["environment"]["model"]["name"] = "densenet161"
+    text = study_page.page(first, FOLDER, (other, "results/b"), (fewer, "results/c"), (first, "results/d"))
+    heads = [line for line in text.splitlines() if line.startswith(("## The same", "## Again"))]
+    assert heads == ["## The same with densenet161", "## Again, onnx-http and onnx-jpeg-http alone", "## Again"]
 
 
 def test_the_plot_names_every_row_and_fetches_nothing() -> None:
