@@ -89,6 +89,14 @@ USER 65532:65532
 WORKDIR /tmp
 ENTRYPOINT ["serve"]
 
+# The light image with DALI where NVIDIA's has it, for tests: how photos are decoded on a GPU, without one.
+FROM triton-files AS dali-files
+COPY tests/dali/requirements.txt /tmp/dali.txt
+RUN --mount=type=secret,id=ca pip-install /tmp/dali.txt --target /dali
+
+FROM triton AS triton-dali
+COPY --from=dali-files /dali /opt/tritonserver/backends/dali/wheel/dali
+
 # NVIDIA's server with its own backends: nothing of ours runs in it but the start, the health check, what `providers` prints, and the
 # decoding of photos by its Python backend. Not run on a GPU yet.
 FROM nvcr.io/nvidia/tritonserver:${TRITON_TAG} AS triton-gpu

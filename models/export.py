@@ -141,7 +141,7 @@ def write_labels(spec: ImageSpec, directory: Path) -> None:
 def triton(spec: ImageSpec, loaded: Loaded, accelerator: Accelerator, directory: Path) -> None:
     """Complete the Triton model repository around the ONNX file.
 
-    <model>; <model>_trt with the same weights; <model>_jpeg, which is <model>_preprocess and then <model>.
+    <model>; <model>_trt with the same weights; <model>_jpeg.
     """
     names = (spec.name, f"{spec.name}_trt")
     file, twin = (directory / "repository" / name / "1" / "model.onnx" for name in names)
@@ -155,14 +155,18 @@ def triton(spec: ImageSpec, loaded: Loaded, accelerator: Accelerator, directory:
         os.link(file, twin)
     except OSError:  # a file system without hard links
         shutil.copyfile(file, twin)
+    triton_jpeg(spec, directory / "repository")
+
+
+def triton_jpeg(spec: ImageSpec, models: Path) -> None:
+    """<model>_jpeg in the repository `models`: <model>_preprocess and then <model>, which must be there."""
     for name, text in (
         (f"{spec.name}_preprocess", repository.preprocess_config(spec)),
         (f"{spec.name}_jpeg", repository.jpeg_config(spec)),
     ):
-        folder = directory / "repository" / name
-        (folder / "1").mkdir(parents=True)
-        (folder / "config.pbtxt").write_text(text)
-    shutil.copyfile(DECODER, directory / "repository" / f"{spec.name}_preprocess" / "1" / "model.py")
+        (models / name / "1").mkdir(parents=True)
+        (models / name / "config.pbtxt").write_text(text)
+    shutil.copyfile(DECODER, models / f"{spec.name}_preprocess" / "1" / "model.py")
 
 
 def archive(spec: ImageSpec, directory: Path, scratch: Path) -> None:

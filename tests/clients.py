@@ -213,16 +213,17 @@ def trt_grpc(jpegs: Sequence[bytes]) -> list[Answer]:
     return kserve_grpc(f"{MODEL}_trt", tensors(jpegs), {"x-route": "trt-grpc"})
 
 
-def _files(jpegs: Sequence[bytes]) -> npt.NDArray[np.object_]:
+def files(jpegs: Sequence[bytes]) -> npt.NDArray[np.object_]:
+    """[N, 1]: JPEG files as a BYTES tensor."""
     return np.array([[jpeg] for jpeg in jpegs], dtype=object)
 
 
 def onnx_jpeg_http(jpegs: Sequence[bytes]) -> list[Answer]:
-    return kserve_http(f"{MODEL}_jpeg", _files(jpegs))
+    return kserve_http(f"{MODEL}_jpeg", files(jpegs))
 
 
 def onnx_jpeg_grpc(jpegs: Sequence[bytes]) -> list[Answer]:
-    return kserve_grpc(f"{MODEL}_jpeg", _files(jpegs), {"x-route": "onnx-jpeg-grpc"})
+    return kserve_grpc(f"{MODEL}_jpeg", files(jpegs), {"x-route": "onnx-jpeg-grpc"})
 
 
 def _torchserve(message: Mapping[str, Any]) -> Answer:

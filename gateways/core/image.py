@@ -29,6 +29,17 @@ def decode(data: bytes, *, min_side: int, name: str = "image") -> Image.Image:
     `name` says in messages which image is meant ("images[2]"). Raises ServeError: TOO_LARGE above MAX_BYTES, INVALID
     for anything that is not a whole JPEG of at most MAX_PIXELS.
     """
+    image = opened(data, name=name)
+    image.draft(None, (min_side, min_side))
+    try:
+        image.load()
+    except Exception as error:
+        raise ServeError(Status.INVALID, f"{name} is truncated or damaged: send the whole JPEG file") from error
+    return _upright(image).convert("RGB")
+
+
+def opened(data: bytes, *, name: str) -> Image.Image:
+    """The photo with its header read and no pixel decoded. Raises ServeError as `decode` does."""
     if not data:
         raise ServeError(Status.INVALID, f"{name} is empty: send JPEG bytes")
     if len(data) > MAX_BYTES:
@@ -46,12 +57,7 @@ def decode(data: bytes, *, min_side: int, name: str = "image") -> Image.Image:
             Status.INVALID,
             f"{name} is {width} x {height} pixels: send at most {MAX_PIXELS:,} pixels (scale it down first)",
         )
-    image.draft(None, (min_side, min_side))
-    try:
-        image.load()
-    except Exception as error:
-        raise ServeError(Status.INVALID, f"{name} is truncated or damaged: send the whole JPEG file") from error
-    return _upright(image).convert("RGB")
+    return image
 
 
 def _upright(image: Image.Image) -> Image.Image:

@@ -30,7 +30,10 @@ class Preprocess:
 
     def tensor(self, jpeg: bytes, *, name: str = "image") -> npt.NDArray[np.float32]:
         """float32 [3, crop, crop], C-contiguous. Raises ServeError as `decode` does."""
-        image = decode(jpeg, min_side=self.resize, name=name)
+        return self.of(decode(jpeg, min_side=self.resize, name=name))
+
+    def of(self, image: Image.Image) -> npt.NDArray[np.float32]:
+        """The same of a decoded RGB image."""
         pixels = np.asarray(self._square(image), dtype=np.float32)
         tensor = np.ascontiguousarray(pixels.transpose(2, 0, 1))
         mean = np.asarray(self.mean, dtype=np.float32).reshape(3, 1, 1)

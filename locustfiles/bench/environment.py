@@ -42,7 +42,7 @@ OF_DOCKER = ("docker", "envoy_config_sha256", "providers", "services")
 """The host's facts about containers, which are not what is measured where the servers run without Docker."""
 
 PATIENCE_S = 5
-NODES = re.compile(r"^fiveway_execution_provider_nodes\{(.*)\} (\d+)", re.M)
+NODES = re.compile(r"^fiveway_(?:execution_provider_nodes|decoded_photos)\{(.*)\} ([1-9]\d*)", re.M)
 
 
 def collect(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,11 +13,13 @@ import onnx
 import pytest
 from google.protobuf import text_format
 from onnx import TensorProto, helper, numpy_helper
-from tritonclient.grpc import InferenceServerClient
+from tritonclient.grpc import InferenceServerClient, InferInput
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
+from models.export import triton_jpeg
 from models.repository import WARM_BATCHES, config
 from models.spec import ImageSpec
+from tests.clients import files
 from tests.docker import docker, wait_until
 from tests.stack.test_triton_backend import HARDENED, IMAGE
 
@@ -54,6 +56,7 @@ def make_volumes(folder: Path) -> None:
         onnx.save(small_model(), folder / "repository" / name / "1" / "model.onnx")
         (folder / "repository" / name / "config.pbtxt").write_text(config(SPEC, name, "real", "gpu", checksum))
         (folder / "repository" / name / "labels.txt").write_text("label\n" * SPEC.classes)
+    triton_jpeg(SPEC, folder / "repository")
     (folder / "smi").mkdir()
     (folder / "smi" / "nvidia-smi").write_text(SMI)
     (folder / "smi" / "nvidia-smi").chmod(0o755)
@@ -67,7 +70,7 @@ def triton(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     name = f"test-triton-gpu-{uuid.uuid4().hex[:8]}"
     environment = {
         "DEVICE": "cuda", "TRITON_TAG": "24.10-py3", "MODEL_REPOSITORY": "/repository", "ENGINES": "/tmp/engines",
-        "PATH": f"/smi:{SERVER}/bin:/usr/local/bin:/usr/bin:/bin",
+        "JPEG_DECODER": "dali", "PATH": f"/smi:{SERVER}/bin:/usr/local/bin:/usr/bin:/bin",
     }  # fmt: skip
     arguments = [*HARDENED, "--volume=/repository", "--volume=/smi", "--publish=127.0.0.1::8001"]
     arguments += [f"--env={key}={value}" for key, value in environment.items()]
@@ -116,6 +119,21 @@ def test_the_log_says_how_the_start_went(triton: str) -> None:
     log = wait_until(lambda: finished(triton), "the last line", seconds=30)
     assert "triton: loading models and building engines: 0 s, 0 engines in the cache (0 MB)" in log
     assert "0 engines found, 0 built" in log
+
+
+def test_without_dali_pillow_decodes_and_it_is_said(triton: str, photo: bytes) -> None:
+    """In the log, and by `providers`, which the manifest of a result is made from. (With it: test_triton_dali.py.)"""
+    image = InferInput("jpeg", [1, 1], "BYTES").set_data_from_numpy(files([photo]))
+    answer = client(triton).infer(f"{SPEC.name}_jpeg", [image])
+    assert answer.as_numpy("embedding").shape == (1, SPEC.outputs["embedding"])
+    assert f"{SPEC.name}_preprocess: Pillow decodes on the CPU, for DALI does not: ModuleNotFoundError" in docker(
+        "logs", triton
+    )
+    rows = {tuple(line.split()) for line in docker("exec", triton, "providers").splitlines()}
+    assert (f"{SPEC.name}_preprocess", "1", "Pillow", "1") in rows
+    # As where the server's own backend counts nothing: an ensemble and its first step are no execution provider's.
+    ask = "import runpy; print(*(row[0] for row in runpy.run_path('/usr/local/bin/providers')['configured']()))"
+    assert set(docker("exec", triton, "python3", "-c", ask).split()) == set(CONFIGS)
 
 
 def finished(name: str) -> str:

@@ -15,7 +15,8 @@ PUBLISHED = {
 }
 EXPECTED = {
     "bench", "checks", "distance", "echo-grpc", "echo-http", "edge", "frames", "jpeg-http", "locust-master",
-    "locust-worker", "models", "seldon-grpc", "seldon-http", "tests", "torchserve", "triton", "typed-grpc",
+    "locust-worker", "models", "seldon-grpc", "seldon-http", "tests", "torchserve", "triton", "triton-dali",
+    "typed-grpc",
 }  # fmt: skip
 # Run once and end: no health to ask for.
 ONE_SHOTS = {"bench", "checks", "models", "tests"}
@@ -30,6 +31,7 @@ PROFILES = {
     "seldon-grpc": "transport",
     "seldon-http": "transport",
     "tests": "tests",
+    "triton-dali": "tests",
 }
 # What a container may write of the checkout: the bench its results.
 WRITABLE = {("bench", "/results")}

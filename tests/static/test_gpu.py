@@ -20,8 +20,9 @@ DIFFERENT = {
     "jpeg-http": {*BUILT, *RESERVED, "environment.DEVICE"},
     "torchserve": {*BUILT, *RESERVED, "environment.DEVICE"},
     "triton": {
-        *RESERVED, "build.args.TRITON_TAG", "build.target", "environment.DEVICE", "environment.START_GRACE_S",
-        "healthcheck.start_period", "image", "shm_size", "ulimits.memlock", "ulimits.stack", "volumes",
+        *RESERVED, "build.args.TRITON_TAG", "build.target", "environment.DEVICE", "environment.JPEG_DECODER",
+        "environment.START_GRACE_S", "healthcheck.start_period", "image", "shm_size", "ulimits.memlock",
+        "ulimits.stack", "volumes",
     },
 }  # fmt: skip
 

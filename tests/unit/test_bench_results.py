@@ -433,7 +433,9 @@ def test_without_docker_the_servers_are_asked_and_no_container_is_named(monkeypa
         "http://127.0.0.1:18000/v2/models/tiny/config": "{}",
         "http://127.0.0.1:18000/v2/models/tiny_trt/config": "{}",
         "http://127.0.0.1:18002/metrics":
-            'fiveway_execution_provider_nodes{model="m",provider="CUDAExecutionProvider",version="1"} 57',
+            'fiveway_execution_provider_nodes{model="m",provider="CUDAExecutionProvider",version="1"} 57\n'
+            'fiveway_decoded_photos{model="m_preprocess",provider="DALI",version="1"} 16\n'
+            'fiveway_decoded_photos{model="m_preprocess",provider="Pillow",version="1"} 0\n',
     }  # fmt: skip
     monkeypatch.setattr(environment, "_get", pages.__getitem__)
     monkeypatch.setenv("FIVEWAY_HOST", json.dumps(HOST))
@@ -447,7 +449,7 @@ def test_without_docker_the_servers_are_asked_and_no_container_is_named(monkeypa
         {"version": None, "config_sha256": None},
     )
     assert found["triton"] == "2.51.0"
-    assert found["providers"] == {"m": {"CUDAExecutionProvider": 57}}
+    assert found["providers"] == {"m": {"CUDAExecutionProvider": 57}, "m_preprocess": {"DALI": 16}}
     assert found["device"] == {"name": "A100", "driver": "550.54", "count": 2}
 
 
