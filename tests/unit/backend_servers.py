@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import io
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -61,6 +61,12 @@ def jpeg(shade: int = 128, size: tuple[int, int] = (48, 40)) -> bytes:
     out = io.BytesIO()
     Image.new("RGB", size, (shade, shade, shade)).save(out, "JPEG")
     return out.getvalue()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for what another task or thread makes true; a test's own time limit ends it."""
+    while not condition():
+        await asyncio.sleep(0.01)
 
 
 @dataclass

@@ -3,7 +3,6 @@
 import asyncio
 import io
 import threading
-import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +17,7 @@ from gateways.backends.torch import DeviceError, TorchPredictor, pick_device
 from gateways.core.answer import Prediction
 from gateways.core.errors import INTERNAL_MESSAGE, ServeError, Status
 from gateways.core.timing import Stages
+from tests.unit.backend_servers import until
 from tests.unit.tiny_model import build, jpeg
 
 
@@ -60,14 +60,6 @@ def gated(predictor: TorchPredictor) -> Iterator[Gate]:
 
 async def ask(predictor: TorchPredictor, *jpegs: bytes, timeout: float | None = 20) -> list[Prediction]:
     return await predictor.predict(jpegs, stages=Stages(), timeout=timeout)
-
-
-async def until(condition: Any) -> None:
-    """Wait for a condition that another thread or task makes true."""
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.005)
 
 
 async def test_answers_equal_the_plain_model(predictor: TorchPredictor, tmp_path: Path) -> None:

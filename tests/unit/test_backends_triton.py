@@ -1,7 +1,6 @@
 """Triton as a predictor: photos become one tensor, outputs become answers, errors become words."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -11,7 +10,7 @@ import pytest
 from gateways.backends.triton import Triton
 from gateways.core.errors import ServeError, Status
 from gateways.core.timing import Stages
-from tests.unit.backend_servers import DIM, LABELS, Behaviour, jpeg, manifest, triton
+from tests.unit.backend_servers import DIM, LABELS, Behaviour, jpeg, manifest, triton, until
 
 
 @pytest.fixture
@@ -109,27 +108,22 @@ async def test_a_refused_tensor_is_our_fault(backend: Triton, behaviour: Behavio
 
 
 async def test_deadline_is_kept_and_the_call_dropped(backend: Triton, behaviour: Behaviour) -> None:
-    """A hanging Triton costs the client's deadline and no more, and sees the call given up."""
+    """A hanging Triton costs the client's deadline, and sees the call given up."""
     behaviour.gate.clear()
-    start = time.perf_counter()
     error = await refusal(backend, [jpeg()], timeout=0.2)
     assert error.status is Status.TIMEOUT
-    assert time.perf_counter() - start < 1
-    await asyncio.sleep(0.1)
-    assert behaviour.cancelled == 1
+    await until(lambda: behaviour.cancelled == 1)
 
 
 async def test_cancellation_reaches_triton(backend: Triton, behaviour: Behaviour) -> None:
     """Cancelling the call cancels it there."""
     behaviour.gate.clear()
     call = asyncio.create_task(backend.predict([jpeg()], stages=Stages(), timeout=None))
-    while not behaviour.at_work:
-        await asyncio.sleep(0.01)
+    await until(lambda: behaviour.at_work > 0)
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call
-    await asyncio.sleep(0.1)
-    assert behaviour.cancelled == 1
+    await until(lambda: behaviour.cancelled == 1)
 
 
 async def test_nobody_listening() -> None:

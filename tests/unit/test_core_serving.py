@@ -8,6 +8,7 @@ import pytest
 
 from gateways.core import serving
 from gateways.core.serving import NAME, Serving, ServingError
+from tests.unit.backend_servers import until
 
 ONE = Serving("one", "one_trt", True, ("one", "one_trt"), {"MODEL": "", "MODEL_REPOSITORY": ""})
 TWO = Serving("two", None, False, ("two",), {"MODEL": "", "MODEL_REPOSITORY": ""}, swapped=True)
@@ -49,11 +50,11 @@ async def test_followers_hear_of_each_change_once_and_again_until_they_succeed(
 
     ONE.write(tmp_path)
     follower = asyncio.create_task(serving.follow(tmp_path, ONE, switch))
-    for step in (TWO, None, ONE):
-        if step:
-            step.write(tmp_path)
-        else:
-            (tmp_path / NAME).write_text("{")
-        await asyncio.sleep(0.2)
+    TWO.write(tmp_path)
+    await until(lambda: heard == ["two", "two"])
+    (tmp_path / NAME).write_text("{")
+    await asyncio.sleep(0.2)
+    assert heard == ["two", "two"]
+    ONE.write(tmp_path)
+    await until(lambda: heard == ["two", "two", "one"])
     follower.cancel()
-    assert heard == ["two", "two", "one"]

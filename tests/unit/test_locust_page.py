@@ -166,7 +166,7 @@ def test_matrix_steps_through_batches_and_users_and_stops(good: Servers, page: P
     assert start(page, good.http, "onnx-http", **MATRIX)["success"]
     until(lambda: page.stats()["state"] == "running")
     assert "is running: stop it first" in start(page, good.http)["message"]
-    until(lambda: page.stats()["state"] == "stopped", limit_s=90)
+    until(lambda: page.stats()["state"] == "stopped")
     until(lambda: all(row["requests"] not in ("0", "–") for row in shown(page, "matrix")))
     rows = shown(page, "matrix")
     assert [(row["step"], row["state"]) for row in rows] == [(step, "done") for step in STEPS]

@@ -2,7 +2,6 @@
 
 import hashlib
 import threading
-import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -19,9 +18,11 @@ SHA256 = hashlib.sha256(CONTENT).hexdigest()
 class Hub(BaseHTTPRequestHandler):
     """/good gives the file, /short stops half way, /silent never answers, the rest is refused."""
 
+    over = threading.Event()
+
     def do_GET(self) -> None:
         if self.path == "/silent":
-            time.sleep(2)
+            self.over.wait()
             return
         self.send_response(200 if self.path in ("/good", "/short") else 403)
         self.send_header("Content-Length", str(len(CONTENT)))
@@ -37,6 +38,7 @@ def address() -> Iterator[str]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}"
+    Hub.over.set()
     server.shutdown()
     server.server_close()
 
@@ -67,11 +69,7 @@ def test_nobody_listening_is_no_hub(tmp_path: Path) -> None:
         fetch("http://127.0.0.1:9/file", SHA256, tmp_path / "file")
 
 
-def test_silence_is_no_hub_and_is_noticed_in_time(
-    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_silence_is_no_hub(address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hub, "SECONDS_TO_ANSWER", 0.2)
-    started = time.monotonic()
     with pytest.raises(Unreachable):
         fetch(f"{address}/silent", SHA256, tmp_path / "file")
-    assert time.monotonic() - started < 1.5

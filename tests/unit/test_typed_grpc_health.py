@@ -13,10 +13,10 @@ from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from gateways.core.health import PHOTO
-from gateways.typed_grpc import backends, health, images
+from gateways.typed_grpc import backends, health, images, server
 from gateways.typed_grpc.server import running
 from gateways.typed_grpc.service import SERVICE
-from tests.unit.backend_servers import MODEL, Behaviour, artifacts, torchserve, triton
+from tests.unit.backend_servers import MODEL, Behaviour, artifacts, torchserve, triton, until
 from tests.unit.typed_gateway import GOOD, NOT_SERVING, SERVING, Gateway, failure, started
 
 
@@ -79,9 +79,7 @@ async def test_no_probe_while_triton_answers_others(gateway: Gateway, monkeypatc
         gateway.triton.others += 1
         await asyncio.sleep(0.01)
     assert gateway.triton.calls - before <= 1  # the first pause may find nothing yet
-    async with asyncio.timeout(10):
-        while gateway.triton.calls < before + 3:
-            await asyncio.sleep(0.02)
+    await until(lambda: gateway.triton.calls >= before + 3)
 
 
 async def test_no_probe_under_load(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,25 +148,24 @@ async def test_the_check_ends_only_a_gateway_that_does_not_answer(
     assert ended
 
 
-async def test_stopping_takes_seconds_and_finishes_what_is_at_work(tmp_path: Path) -> None:
-    """The call at work is answered, new ones are refused, and the gateway is gone."""
+async def test_stopping_finishes_what_is_at_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The call at work is answered, and then the gateway is gone: it does not wait until its time is up."""
+    monkeypatch.setattr(server, "STOP_GRACE_S", 1000)
     behaviour = Behaviour()
     async with torchserve(behaviour) as url, triton(Behaviour()) as address:
-        server = running(artifacts(tmp_path, MODEL), url, address, "127.0.0.1:0")
-        port = await server.__aenter__()
+        gateway = running(artifacts(tmp_path, MODEL), url, address, "127.0.0.1:0")
+        port = await gateway.__aenter__()
         async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
             call: Any = channel.unary_unary(f"/{SERVICE}/Predict")
             behaviour.gate.clear()
             before = behaviour.at_work
             at_work = asyncio.ensure_future(call(pb.PredictRequest(images=[GOOD]).SerializeToString()))
-            while behaviour.at_work == before:
-                await asyncio.sleep(0.01)
-            async with asyncio.timeout(3):
-                stopping = asyncio.ensure_future(server.__aexit__(None, None, None))
-                await asyncio.sleep(0.1)
-                behaviour.gate.set()
-                assert pb.PredictResponse.FromString(await at_work).predictions
-                await stopping
+            await until(lambda: behaviour.at_work > before)
+            stopping = asyncio.ensure_future(gateway.__aexit__(None, None, None))
+            await asyncio.sleep(0.1)
+            behaviour.gate.set()
+            assert pb.PredictResponse.FromString(await at_work).predictions
+            await stopping
 
 
 async def test_reflection_lists_the_services(gateway: Gateway) -> None:

@@ -9,7 +9,7 @@ from fiveway.vision.v1 import vision_pb2 as pb
 
 from gateways.typed_grpc import service
 from gateways.typed_grpc.server import MAX_MESSAGE_BYTES
-from tests.unit.backend_servers import jpeg
+from tests.unit.backend_servers import jpeg, until
 from tests.unit.typed_gateway import BOTH, GOOD, Gateway, started
 
 
@@ -59,8 +59,7 @@ async def test_pipelining_is_bounded(gateway: Gateway) -> None:
     """A client that sends 50 messages at once has 8 at work; all are answered when the backend goes on."""
     gateway.torchserve.gate.clear()
     call = gateway.stub.PredictStream(sent(*[message(GOOD)] * 50))
-    while gateway.torchserve.at_work < service.PIPELINE:
-        await asyncio.sleep(0.01)
+    await until(lambda: gateway.torchserve.at_work >= service.PIPELINE)
     await asyncio.sleep(0.2)
     assert gateway.torchserve.most_at_work == service.PIPELINE
     gateway.torchserve.gate.set()
@@ -89,11 +88,9 @@ async def test_cancelling_the_stream_frees_the_backend(gateway: Gateway) -> None
     """Everything that was at work for the stream is given up."""
     gateway.torchserve.gate.clear()
     call = gateway.stub.PredictStream(sent(*[message(GOOD)] * 5))
-    while gateway.torchserve.at_work < 5:
-        await asyncio.sleep(0.01)
+    await until(lambda: gateway.torchserve.at_work >= 5)
     call.cancel()
-    await asyncio.sleep(0.3)
-    assert (gateway.torchserve.at_work, gateway.torchserve.cancelled) == (0, 5)
+    await until(lambda: (gateway.torchserve.at_work, gateway.torchserve.cancelled) == (0, 5))
 
 
 async def test_the_deadline_ends_the_stream(gateway: Gateway) -> None:
@@ -103,8 +100,7 @@ async def test_the_deadline_ends_the_stream(gateway: Gateway) -> None:
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await call.read()
     assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
-    await asyncio.sleep(0.2)
-    assert gateway.torchserve.at_work == 0
+    await until(lambda: gateway.torchserve.at_work == 0)
 
 
 async def test_a_message_over_the_limit_ends_the_stream(gateway: Gateway) -> None:

@@ -8,7 +8,7 @@ import pytest
 from fiveway.vision.v1 import vision_pb2 as pb
 
 from gateways.core.serving import Serving
-from tests.unit.backend_servers import MODEL
+from tests.unit.backend_servers import MODEL, until
 from tests.unit.typed_gateway import GOOD, OTHER, SERVING, Gateway, failure, started
 
 REQUEST = pb.PredictRequest(images=[GOOD])
@@ -26,9 +26,7 @@ def serve(gateway: Gateway, model: str, *, images: bool = True) -> None:
 
 async def serves(gateway: Gateway, model: str) -> None:
     """Wait until the gateway says that it has changed over."""
-    async with asyncio.timeout(10):
-        while (gateway.artifacts / "followed").read_text() != model:
-            await asyncio.sleep(0.02)
+    await until(lambda: (gateway.artifacts / "followed").read_text() == model)
 
 
 async def test_a_call_at_work_ends_with_its_model_and_the_next_one_asks_the_new_one(gateway: Gateway) -> None:
@@ -36,8 +34,7 @@ async def test_a_call_at_work_ends_with_its_model_and_the_next_one_asks_the_new_
     gateway.torchserve.models = gateway.triton.models = (MODEL, OTHER)
     gateway.triton.gate.clear()
     early = asyncio.ensure_future(gateway.stub.Predict(REQUEST, metadata=(("x-backend", "triton"),)))
-    while not gateway.triton.at_work:
-        await asyncio.sleep(0.01)
+    await until(lambda: gateway.triton.at_work > 0)
     serve(gateway, OTHER)
     await asyncio.sleep(0.2)
     assert (gateway.artifacts / "followed").read_text() == MODEL

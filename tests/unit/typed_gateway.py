@@ -40,9 +40,8 @@ class Gateway:
         return (await self.health.Check(health_pb2.HealthCheckRequest(service=name))).status
 
     async def becomes(self, status: int, name: str = "") -> None:
-        async with asyncio.timeout(10):
-            while await self.status(name) != status:
-                await asyncio.sleep(0.02)
+        while await self.status(name) != status:
+            await asyncio.sleep(0.02)
 
 
 @asynccontextmanager
