@@ -1,6 +1,6 @@
 """One visit to a cell: a Locust master and its workers, in a process group of their own.
 
-workers connect -> users warm up, unrecorded -> all idle: counters are read -> users go -> the window closes, all idle:
+workers listen -> users warm up, unrecorded -> all idle: counters are read -> users go -> the window closes, all idle:
 counters are read -> the workers' shares are merged.
 """
 
@@ -69,12 +69,14 @@ def visit(job: Mapping[str, Any], result: Visit) -> None:
 
     environment = Environment(user_classes=[user], stop_timeout=0)
     runner = environment.create_master_runner("127.0.0.1", port)
+    listening: list[str] = []
     idle: list[str] = []
     shares: list[dict[str, Any]] = []
+    runner.register_message("listening", lambda msg, **_: listening.append(msg.node_id))
     runner.register_message("idle", lambda msg, **_: idle.append(msg.node_id))
     runner.register_message("done", lambda msg, **_: shares.append(msg.data))
 
-    _wait(lambda: len(runner.clients.ready) == workers, START_S, children, "the load processes did not connect")
+    _wait(lambda: len(listening) == workers, START_S, children, "the load processes did not connect")
     at_first = counters.read(cell, served)
     gevent.spawn(runner.start, cell.users, cell.users)
     gevent.sleep(job["warm_s"])
@@ -172,6 +174,8 @@ def _fork_worker(port: int, cell: Cell, user: type[CellUser], index: int, worker
     # Concurrent: a handler that waits would keep the worker from the master's other messages.
     runner.register_message("hold", hold, concurrent=True)
     runner.register_message("go", go, concurrent=True)
+    # Locust's master counts a worker from when it connects: what it is told before this line is lost.
+    runner.send_message("listening")
     runner.greenlet.join()
     os._exit(0)
 

@@ -167,6 +167,31 @@ def test_a_load_process_that_dies_costs_one_visit(load: Launcher, good: dict[str
     assert load.visit(cell(good, "onnx-http"), WINDOW, 1, 1).problem == ""
 
 
+STALL = """
+import locust.runners
+from gevent.monkey import get_original
+from locust.rpc import zmqrpc
+
+def send(self, msg, send=zmqrpc.Client.send):
+    send(self, msg)
+    if msg.type == "client_ready":
+        get_original("time", "sleep")(0.5)
+
+zmqrpc.Client.send = send
+"""
+
+
+def test_a_load_process_that_is_held_up_as_it_connects_misses_nothing(
+    good: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a busy machine all that its master said meanwhile is there when it goes on."""
+    (tmp_path / "sitecustomize.py").write_text(STALL)
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{os.environ['PYTHONPATH']}")
+    with launcher("http://127.0.0.1:1", seed=1) as load:
+        found = load.visit(cell(good, "onnx-http", users=2), Window(60, 0, calls=10), 1, 1)
+    assert (found.requests, found.problem) == (10, "")
+
+
 def test_missing_inputs_are_one_line(
     load: Launcher, good: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
