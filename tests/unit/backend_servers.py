@@ -78,6 +78,8 @@ class Behaviour:
     code: grpc.StatusCode | None = None
     message: str = ""
     garbage: bool = False
+    refused: bytes = b""
+    """TorchServe: a photo that is answered with 400 at once, whatever the gate."""
     gate: asyncio.Event = field(default_factory=asyncio.Event)
     calls: int = 0
     others: int = 0
@@ -119,6 +121,8 @@ async def torchserve(behaviour: Behaviour) -> AsyncIterator[str]:
     async def predict(request: web.Request) -> web.Response:
         body = await request.read()
         behaviour.digests.append(hashlib.sha256(body).hexdigest())
+        if body == behaviour.refused:
+            return web.json_response({"code": 400, "type": "Some", "message": behaviour.message}, status=400)
         await behaviour.work()
         if request.match_info["model"] not in behaviour.models:
             return web.json_response({"code": 404, "type": "ModelNotFoundException", "message": "no"}, status=404)

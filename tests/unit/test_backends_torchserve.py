@@ -94,9 +94,12 @@ async def test_refusals(backend: TorchServe, behaviour: Behaviour, http: int, st
 
 
 async def test_one_bad_photo_ends_the_batch(backend: TorchServe, behaviour: Behaviour) -> None:
-    """A failed batch of 32 leaves no call running behind it."""
-    behaviour.status = 400
-    await refusal(backend, count=32)
+    """A failed batch of 32 leaves no call running behind it: those that would hang are given up."""
+    behaviour.refused = jpeg(1)
+    behaviour.gate.clear()
+    with pytest.raises(ServeError) as caught:
+        await backend.predict([*[jpeg()] * 31, behaviour.refused], stages=Stages(), timeout=None)
+    assert caught.value.status is Status.INVALID
     await until(lambda: behaviour.at_work == 0)
 
 

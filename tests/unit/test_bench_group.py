@@ -168,7 +168,6 @@ def test_a_load_process_that_dies_costs_one_visit(load: Launcher, good: dict[str
 
 
 STALL = """
-import locust.runners
 from gevent.monkey import get_original
 from locust.rpc import zmqrpc
 

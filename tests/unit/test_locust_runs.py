@@ -76,17 +76,8 @@ def python(arguments: list[Any], **options: Any) -> Iterator[subprocess.Popen[st
 
 
 def run(*arguments: Any) -> tuple[int, str, str]:
-    """Exit status, stdout and stderr of `python -m ...`."""
-    with python(
-        ["-m", *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
-        out, err = process.communicate()
-    return process.returncode, out, err
-
-
-def run_program(text: str) -> tuple[int, str, str]:
-    """Exit status, stdout and stderr of a Python program."""
-    with python(["-c", text], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    """Exit status, stdout and stderr of `python ...`."""
+    with python(list(arguments), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         out, err = process.communicate()
     return process.returncode, out, err
 
@@ -110,17 +101,17 @@ def until(condition: Callable[[], bool]) -> None:
 
 def test_classes_have_the_names_of_the_routes() -> None:
     """`locust --list` shows the route names and nothing else."""
-    status, out, _ = run("locust", "--list")
+    status, out, _ = run("-m", "locust", "--list")
     assert status == 0
     assert out.split("\n")[1:-1] == [f"    {name}" for name in ROUTES]
 
 
 def test_command_line_refuses_before_any_load(good: Servers) -> None:
     """An unknown class and a setting that a route cannot serve end Locust with a line that says why."""
-    status, _, err = run("locust", "--headless", "--run-time", "1s", "--host", good.http, "jpeg-htp")
+    status, _, err = run("-m", "locust", "--headless", "--run-time", "1s", "--host", good.http, "jpeg-htp")
     assert status == 1
     assert "Unknown User(s): jpeg-htp" in err
-    status, _, err = run("locust", "--headless", "--run-time", "1s", "--host", good.http, "--batch", 2, *HTTP)
+    status, _, err = run("-m", "locust", "--headless", "--run-time", "1s", "--host", good.http, "--batch", 2, *HTTP)
     assert status == 1
     assert "only 1 image per request on torchserve-http" in err
 
@@ -128,7 +119,7 @@ def test_command_line_refuses_before_any_load(good: Servers) -> None:
 def test_smoke_asks_every_route_once(good: Servers) -> None:
     """One line per route that answers, status 0."""
     for host, names in ((good.http, HTTP), (good.grpc, GRPC)):
-        status, out, err = run("locustfiles.smoke", "--host", host, *names)
+        status, out, err = run("-m", "locustfiles.smoke", "--host", host, *names)
         assert (status, err) == (0, "")
         lines = out.splitlines()
         assert [line.split(" ok ")[0] for line in lines] == names
@@ -146,7 +137,7 @@ def test_smoke_says_what_is_wrong(mode: str, http: str, grpc: str) -> None:
     """A refused call shows its status, a wrong answer what is missing; the exit status is 1."""
     with servers(mode) as where:
         for host, names, error in ((where.http, HTTP, http), (where.grpc, GRPC, grpc)):
-            status, out, err = run("locustfiles.smoke", "--host", host, *names)
+            status, out, err = run("-m", "locustfiles.smoke", "--host", host, *names)
             assert (status, out) == (1, "")
             assert err.splitlines() == [f"{name} failed: {error}" for name in names]
 
@@ -172,7 +163,7 @@ def test_smoke_waits_for_a_route() -> None:
 def test_headless_runs_routes_at_once(good: Servers) -> None:
     """Two processes, all routes of a protocol: answers on each, no failure, times above the server's own."""
     for host, names in ((good.http, HTTP), (good.grpc, GRPC)):
-        status, out, err = run("locustfiles.headless", "--host", host, "--seconds", 3, "--at-least", 50, *names)
+        status, out, err = run("-m", "locustfiles.headless", "--host", host, "--seconds", 3, "--at-least", 50, *names)
         assert status == 0, err
         result = json.loads(out)
         assert set(result["routes"]) == set(names)
@@ -184,7 +175,9 @@ def test_headless_runs_routes_at_once(good: Servers) -> None:
 def test_headless_fails_on_failures() -> None:
     """A route that fails is in the result with its status, and the exit status is 1."""
     with servers("errors") as where:
-        status, out, err = run("locustfiles.headless", "--host", where.grpc, "--seconds", 1, "typed-grpc", "trt-grpc")
+        status, out, err = run(
+            "-m", "locustfiles.headless", "--host", where.grpc, "--seconds", 1, "typed-grpc", "trt-grpc"
+        )
     assert status == 1
     assert {error["route"] for error in json.loads(out)["errors"]} == {"typed-grpc", "trt-grpc"}
     assert "UNAVAILABLE: down" in err
@@ -193,21 +186,21 @@ def test_headless_fails_on_failures() -> None:
 def test_headless_fails_below_its_minimum(good: Servers) -> None:
     """Too few requests to mean anything is a failure too."""
     arguments = ["--seconds", 1, "--users", 1, "--processes", 1, "--at-least", 9999, "jpeg-http"]
-    status, _, err = run("locustfiles.headless", "--host", good.http, *arguments)
+    status, _, err = run("-m", "locustfiles.headless", "--host", good.http, *arguments)
     assert status == 1
     assert "at least 9999 wanted" in err
 
 
 def test_users_overlap() -> None:
     """The check that every process with users makes at its start passes."""
-    status, _, err = run_program("import locust; from locustfiles import overlap; overlap.check()")
+    status, _, err = run("-c", "import locust; from locustfiles import overlap; overlap.check()")
     assert status == 0, err
 
 
 def test_users_that_take_turns_are_caught() -> None:
     """Without init_gevent users run one at a time, and nothing else tells: the check does."""
     without = "import locust, grpc.experimental.gevent as g; g.init_gevent = lambda: None"
-    status, _, err = run_program(f"{without}; from locustfiles import overlap; overlap.check()")
+    status, _, err = run("-c", f"{without}; from locustfiles import overlap; overlap.check()")
     assert status == 1
     assert "never waited all at once: they run one at a time" in err
 
@@ -226,7 +219,7 @@ except RuntimeError:
     overlap.check()
     print("alone, and not")
 """
-    status, out, err = run_program(alone)
+    status, out, err = run("-c", alone)
     assert (status, out.strip()) == (0, "alone, and not"), err
 
 

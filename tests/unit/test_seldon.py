@@ -21,6 +21,7 @@ from gateways.seldon_http.app import PATH, create_app
 from gateways.web import admission
 from locustfiles.payloads import Images
 from locustfiles.studies.encodings import ENCODERS
+from tests.unit.backend_servers import until
 
 MIB = 1024 * 1024
 FORMS = pytest.mark.parametrize("form", ["ndarray", "tensor", "tftensor"])
@@ -69,8 +70,7 @@ class Both:
 async def both() -> AsyncIterator[Both]:
     server = uvicorn.Server(uvicorn.Config(create_app(), port=0, log_config=None, lifespan="off"))
     task = asyncio.create_task(server.serve())
-    while not server.started:
-        await asyncio.sleep(0.01)
+    await until(lambda: server.started)
     url = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
     options = [("grpc.max_send_message_length", -1)]
     async with (
