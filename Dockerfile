@@ -8,7 +8,7 @@
 #
 # Locked dependencies are a layer of their own, before any code. `pip-install` says how a private CA reaches pip.
 
-# What compose/backends.gpu.yaml sets: which PyTorch, and which release of Triton.
+# What compose/servers.gpu.yaml sets: which PyTorch, and which release of Triton.
 ARG ACCELERATOR=cpu
 ARG TRITON_TAG=25.06-py3
 
@@ -46,7 +46,7 @@ FROM python AS torch-gpu
 RUN apt-get update \
     && apt-get install -y --no-install-recommends python3-numpy python3-pil \
     && rm -rf /var/lib/apt/lists/*
-COPY gateways/backends/requirements.txt /tmp/
+COPY gateways/upstreams/requirements.txt /tmp/
 RUN --mount=type=secret,id=ca pip-install /tmp/requirements.txt
 
 # One of the two above; hadolint follows no variable.
@@ -61,14 +61,14 @@ RUN apt-get update \
     && rm -rf /var/lib/apt/lists/*
 
 # ---------------------------------------------------------------- triton
-# Bookworm for its Python 3.11, the newest that numpy 1.26 runs on beside this server (gateways/triton/requirements.in).
+# Bookworm for its Python 3.11, the newest that numpy 1.26 runs on beside this server (servers/triton/requirements.in).
 FROM debian:bookworm-slim AS triton-files
 RUN apt-get update \
     && apt-get install -y --no-install-recommends ca-certificates python3 python3-venv \
     && rm -rf /var/lib/apt/lists/* \
     && python3 -m venv /opt/venv
 COPY compose/build/pip-install /usr/local/bin/pip-install
-COPY gateways/triton/requirements.txt gateways/triton/layout /tmp/
+COPY servers/triton/requirements.txt servers/triton/layout /tmp/
 RUN --mount=type=secret,id=ca pip-install /tmp/requirements.txt && sh /tmp/layout
 
 FROM debian:bookworm-slim AS triton
@@ -79,10 +79,11 @@ RUN apt-get update \
 COPY --from=triton-files /files /
 COPY gateways/__init__.py /app/gateways/
 COPY gateways/core/__init__.py gateways/core/errors.py gateways/core/health.py gateways/core/image.py gateways/core/preprocess.py gateways/core/recently gateways/core/serving.py /app/gateways/core/
-COPY gateways/triton /app/gateways/triton
-RUN ln -s /app/gateways/triton/serve /app/gateways/triton/providers /usr/local/bin/ \
-    && ln -s /app/gateways/triton/swap.py /usr/local/bin/swap \
-    && ln -s /app/gateways/triton/backends/onnxruntime /opt/pytriton/tritonserver/backends/
+COPY servers/__init__.py /app/servers/
+COPY servers/triton /app/servers/triton
+RUN ln -s /app/servers/triton/serve /app/servers/triton/providers /usr/local/bin/ \
+    && ln -s /app/servers/triton/swap.py /usr/local/bin/swap \
+    && ln -s /app/servers/triton/backends/onnxruntime /opt/pytriton/tritonserver/backends/
 ENV PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1
 USER 65532:65532
@@ -102,15 +103,16 @@ COPY --from=dali-files /dali /opt/tritonserver/backends/dali/wheel/dali
 FROM nvcr.io/nvidia/tritonserver:${TRITON_TAG} AS triton-gpu
 ARG TRITON_TAG
 RUN install -d -o 65532 -g 65532 /engines
-COPY gateways/triton/jpeg/requirements.txt /tmp/
+COPY servers/triton/jpeg/requirements.txt /tmp/
 RUN --mount=type=secret,id=ca \
     [ ! -s /run/secrets/ca ] || export PIP_CERT=/run/secrets/ca; \
     python3 -m pip install --disable-pip-version-check --no-cache-dir --no-compile --no-deps --require-hashes --target /app -r /tmp/requirements.txt
 COPY gateways/__init__.py /app/gateways/
 COPY gateways/core/__init__.py gateways/core/errors.py gateways/core/health.py gateways/core/image.py gateways/core/preprocess.py gateways/core/recently gateways/core/serving.py /app/gateways/core/
-COPY gateways/triton/*.py gateways/triton/providers gateways/triton/serve gateways/triton/serve-gpu /app/gateways/triton/
-RUN ln -s /app/gateways/triton/serve /app/gateways/triton/providers /usr/local/bin/ \
-    && ln -s /app/gateways/triton/swap.py /usr/local/bin/swap
+COPY servers/__init__.py /app/servers/
+COPY servers/triton/*.py servers/triton/providers servers/triton/serve servers/triton/serve-gpu /app/servers/triton/
+RUN ln -s /app/servers/triton/serve /app/servers/triton/providers /usr/local/bin/ \
+    && ln -s /app/servers/triton/swap.py /usr/local/bin/swap
 ENV PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1 \
     PYTHONPATH=/app \
@@ -125,7 +127,7 @@ COPY gateways/jpeg_http/requirements.txt /tmp/
 RUN --mount=type=secret,id=ca pip-install /tmp/requirements.txt
 COPY gateways/__init__.py gateways/
 COPY gateways/core gateways/core
-COPY gateways/backends gateways/backends
+COPY gateways/upstreams gateways/upstreams
 COPY gateways/web gateways/web
 COPY gateways/jpeg_http gateways/jpeg_http
 USER 65532:65532
@@ -137,16 +139,17 @@ FROM torch AS torchserve
 RUN mkdir -p /usr/share/man/man1 && apt-get update \
     && apt-get install -y --no-install-recommends openjdk-21-jre-headless python3-psutil python3-requests python3-wheel python3-yaml \
     && rm -rf /var/lib/apt/lists/*
-COPY gateways/torchserve/requirements.txt /tmp/
+COPY servers/torchserve/requirements.txt /tmp/
 RUN --mount=type=secret,id=ca pip-install /tmp/requirements.txt
 COPY gateways/__init__.py gateways/
 COPY gateways/core gateways/core
-COPY gateways/backends gateways/backends
-COPY gateways/torchserve gateways/torchserve
+COPY gateways/upstreams gateways/upstreams
+COPY servers/__init__.py servers/
+COPY servers/torchserve servers/torchserve
 USER 65532:65532
 # TorchServe writes below its working directory; the rest of the container is read-only.
 WORKDIR /tmp
-CMD ["/app/gateways/torchserve/serve"]
+CMD ["/app/servers/torchserve/serve"]
 
 # ---------------------------------------------------------------- typed-grpc
 FROM python AS typed-grpc
@@ -155,7 +158,7 @@ RUN --mount=type=secret,id=ca pip-install /tmp/requirements.txt
 COPY proto/gen proto/gen
 COPY gateways/__init__.py gateways/
 COPY gateways/core gateways/core
-COPY gateways/backends/__init__.py gateways/backends/together.py gateways/backends/torchserve.py gateways/backends/triton.py gateways/backends/
+COPY gateways/upstreams/__init__.py gateways/upstreams/together.py gateways/upstreams/torchserve.py gateways/upstreams/triton.py gateways/upstreams/
 COPY gateways/typed_grpc gateways/typed_grpc
 # Large messages are given back to the system: 16 clients with 10 MB requests left 430 MiB behind, with this under 200.
 # Single photos and their tensors (0.6 MB) stay below the threshold: no page faults for them.
@@ -168,70 +171,74 @@ CMD ["python3", "-m", "gateways.typed_grpc"]
 
 # ---------------------------------------------------------------- echo-http, echo-grpc, frames, distance
 FROM python AS echo-http
-COPY gateways/echo_http/requirements.txt /tmp/
+COPY gateways/transport/echo_http/requirements.txt /tmp/
 RUN --mount=type=secret,id=ca pip-install /tmp/requirements.txt
 COPY proto/gen proto/gen
 COPY gateways/__init__.py gateways/
 COPY gateways/core gateways/core
-COPY gateways/backends/__init__.py gateways/backends/null.py gateways/backends/
+COPY gateways/upstreams/__init__.py gateways/upstreams/null.py gateways/upstreams/
 COPY gateways/web gateways/web
-COPY gateways/echo_http gateways/echo_http
+COPY gateways/transport/__init__.py gateways/transport/
+COPY gateways/transport/echo_http gateways/transport/echo_http
 USER 65532:65532
-CMD ["python3", "-m", "gateways.echo_http"]
+CMD ["python3", "-m", "gateways.transport.echo_http"]
 
 FROM python AS echo-grpc
-COPY gateways/echo_grpc/requirements.txt /tmp/
+COPY gateways/transport/echo_grpc/requirements.txt /tmp/
 RUN --mount=type=secret,id=ca pip-install /tmp/requirements.txt
 COPY proto/gen proto/gen
 COPY gateways/__init__.py gateways/
 COPY gateways/core gateways/core
-COPY gateways/backends/__init__.py gateways/backends/null.py gateways/backends/
-COPY gateways/echo_grpc gateways/echo_grpc
+COPY gateways/upstreams/__init__.py gateways/upstreams/null.py gateways/upstreams/
+COPY gateways/transport/__init__.py gateways/transport/
+COPY gateways/transport/echo_grpc gateways/transport/echo_grpc
 USER 65532:65532
-CMD ["python3", "-m", "gateways.echo_grpc"]
+CMD ["python3", "-m", "gateways.transport.echo_grpc"]
 
 FROM python AS frames
-COPY gateways/frames/requirements.txt /tmp/
+COPY gateways/transport/frames/requirements.txt /tmp/
 RUN --mount=type=secret,id=ca pip-install /tmp/requirements.txt
 COPY proto/gen proto/gen
 COPY gateways/__init__.py gateways/
 COPY gateways/core gateways/core
 COPY gateways/web gateways/web
-COPY gateways/frames gateways/frames
+COPY gateways/transport/__init__.py gateways/transport/
+COPY gateways/transport/frames gateways/transport/frames
 # A frame is megabytes: memory that is given back and asked for again for each one costs a page fault every 4 KiB.
 ENV MALLOC_MMAP_THRESHOLD_=33554432 \
     MALLOC_TRIM_THRESHOLD_=268435456
 USER 65532:65532
-CMD ["python3", "-m", "gateways.frames"]
+CMD ["python3", "-m", "gateways.transport.frames"]
 
 FROM golang AS toxiproxy
 WORKDIR /src
-COPY compose/distance/toxiproxy/go.mod compose/distance/toxiproxy/go.sum ./
+COPY compose/toxiproxy/go.mod compose/toxiproxy/go.sum ./
 RUN --mount=type=secret,id=ca \
     [ ! -s /run/secrets/ca ] || export SSL_CERT_FILE=/run/secrets/ca; \
     go mod download
-COPY compose/distance/toxiproxy ./
+COPY compose/toxiproxy ./
 RUN CGO_ENABLED=0 go build -ldflags=-s -o /usr/local/bin/toxiproxy-server .
 
 FROM debian:trixie-slim AS distance
 COPY --from=toxiproxy /usr/local/bin/toxiproxy-server /usr/local/bin/
-COPY compose/distance/healthy /usr/local/bin/
-COPY compose/distance/proxies.json /etc/toxiproxy/
+COPY compose/toxiproxy/healthy /usr/local/bin/
+COPY compose/toxiproxy/proxies.json /etc/toxiproxy/
 USER 65532:65532
 CMD ["toxiproxy-server"]
 
 # ---------------------------------------------------------------- seldon
 # seldon-http and seldon-grpc: the same code, and a command each (compose/transport.yaml).
 FROM python AS seldon
-COPY gateways/seldon/requirements.txt /tmp/
+COPY gateways/transport/seldon/requirements.txt /tmp/
 RUN --mount=type=secret,id=ca pip-install /tmp/requirements.txt
 COPY proto/gen proto/gen
 COPY gateways/__init__.py gateways/
 COPY gateways/core gateways/core
 COPY gateways/web gateways/web
-COPY gateways/seldon gateways/seldon
-COPY gateways/seldon_http gateways/seldon_http
-COPY gateways/seldon_grpc gateways/seldon_grpc
+COPY gateways/transport/__init__.py gateways/transport/
+COPY gateways/transport/seldon gateways/transport/seldon
+COPY gateways/transport/seldon_http gateways/transport/seldon_http
+COPY gateways/transport/seldon_grpc gateways/transport/seldon_grpc
 # As in typed-grpc: large messages are given back to the system.
 ENV MALLOC_ARENA_MAX=2 \
     MALLOC_MMAP_THRESHOLD_=4194304 \
@@ -248,11 +255,12 @@ COPY models/requirements.txt /tmp/
 RUN --mount=type=secret,id=ca pip-install /tmp/requirements.txt
 COPY gateways/__init__.py gateways/
 COPY gateways/core gateways/core
-COPY gateways/torchserve/handler.py gateways/torchserve/
-COPY gateways/triton/jpeg/model.py gateways/triton/jpeg/
+COPY servers/__init__.py servers/
+COPY servers/torchserve/handler.py servers/torchserve/
+COPY servers/triton/jpeg/model.py servers/triton/jpeg/
 COPY models models
 USER 65532:65532
-CMD ["python", "-m", "models.build"]
+CMD ["python", "-m", "models.builder.build"]
 
 # ---------------------------------------------------------------- locust
 FROM python AS load
@@ -267,6 +275,7 @@ COPY proto/gen proto/gen
 COPY models/photos models/photos
 COPY gateways/core/recently gateways/core/
 COPY locustfiles locustfiles
+COPY bench bench
 USER 65532:65532
 EXPOSE 8089
 CMD ["locust"]
@@ -274,11 +283,11 @@ CMD ["locust"]
 # ---------------------------------------------------------------- bench
 FROM golang AS grpc-raw
 WORKDIR /src
-COPY locustfiles/bench/generators/grpc_raw/go.mod locustfiles/bench/generators/grpc_raw/go.sum ./
+COPY bench/generators/grpc_raw/go.mod bench/generators/grpc_raw/go.sum ./
 RUN --mount=type=secret,id=ca \
     [ ! -s /run/secrets/ca ] || export SSL_CERT_FILE=/run/secrets/ca; \
     go mod download
-COPY locustfiles/bench/generators/grpc_raw ./
+COPY bench/generators/grpc_raw ./
 RUN CGO_ENABLED=0 go build -ldflags=-s -o /usr/local/bin/grpc-raw .
 
 # scripts/bench: Locust with the statistics and the report, and the two generators that its latencies are checked against.
@@ -286,12 +295,13 @@ FROM load AS bench
 RUN apt-get update \
     && apt-get install -y --no-install-recommends wrk \
     && rm -rf /var/lib/apt/lists/*
-COPY locustfiles/bench/requirements.txt /tmp/
+COPY bench/requirements.txt /tmp/
 RUN --mount=type=secret,id=ca pip-install /tmp/requirements.txt
 COPY --from=grpc-raw /usr/local/bin/grpc-raw /usr/local/bin/grpc-raw
 COPY proto/gen proto/gen
 COPY models/photos models/photos
 COPY locustfiles locustfiles
+COPY bench bench
 USER 65532:65532
 
 # ---------------------------------------------------------------- edge

@@ -1,7 +1,7 @@
 """How far away the clients are: Toxiproxy between them and the edge (compose/transport.yaml).
 
 It delays and limits the bytes of a connection in both directions. Both ends of every TCP connection are near all the
-same, so a toxic of our own (compose/distance/toxiproxy/tcp.go) has what a new one costs over a distance: a round trip
+same, so a toxic of our own (compose/toxiproxy/tcp.go) has what a new one costs over a distance: a round trip
 for its handshake, and slow start. Nothing is ever lost on this way.
 """
 

@@ -16,9 +16,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+from bench.studies import offered
 from locustfiles import distance, serving, settings
 from locustfiles.clients import CallError
-from locustfiles.studies import offered
 
 # What Locust needs to start, and to stop its processes, beyond the run itself.
 MARGIN_S = 60

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import locust  # patches the standard library: first
 
-from locustfiles import live, overlap, page, result, routes_tab, settings, shape
-from locustfiles.studies import offered
+from bench.studies import offered
+from locustfiles import overlap, result, settings
+from locustfiles.page.forms import forms as page
+from locustfiles.page.forms import live, routes_tab, shape
 from locustfiles.user import user_class
 
 globals().update({name: user_class(route) for name, route in offered().items()})

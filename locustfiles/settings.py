@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlsplit
 
+from bench.measure.measured import Cell
+from bench.studies import WAYS, first_size
 from locustfiles import distance, serving
-from locustfiles.bench.measured import Cell
 from locustfiles.clients.policy import POLICIES, POOLED
 from locustfiles.payloads import ALL, photo_sizes
 from locustfiles.routes import MAX_BATCH, ROUTES, Route
 from locustfiles.serving import Serving
-from locustfiles.studies import WAYS, first_size
 
 EDGE, DIRECT = "edge", "direct"
 

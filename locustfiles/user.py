@@ -122,7 +122,7 @@ class RouteUser(User):
             gevent.sleep(PAUSE_AFTER_FAILURE_S)
 
     def report(self, call: Call) -> None:
-        """Tell Locust, and whoever listens to its request event (locustfiles.live)."""
+        """Tell Locust, and whoever listens to its request event (locustfiles.page.live)."""
         opened, self._opened = self._opened, 0
         self.environment.events.request.fire(
             request_type=self.route.format.protocol,

@@ -26,7 +26,7 @@ PHOTO = bytes.fromhex(
 )
 
 FAILURES_TO_HEAL = 3
-# Longer where a start builds engines first (compose/backends.gpu.yaml).
+# Longer where a start builds engines first (compose/servers.gpu.yaml).
 START_GRACE_S = float(os.environ.get("START_GRACE_S", "120"))
 STOP_GRACE_S = 3.0
 

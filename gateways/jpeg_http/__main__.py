@@ -10,12 +10,12 @@ from pathlib import Path
 
 import uvicorn
 
-from gateways.backends.torch import DeviceError
 from gateways.core.manifest import ManifestError
 from gateways.core.serving import Serving, ServingError
 from gateways.jpeg_http import PORT
 from gateways.jpeg_http.app import create_app
 from gateways.jpeg_http.served import Served
+from gateways.upstreams.torch import DeviceError
 
 ARTIFACTS = Path(os.environ.get("ARTIFACTS", "/artifacts"))
 

@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Self
 
-from gateways.backends.torch import TorchPredictor, give_back_memory
 from gateways.core.errors import ServeError, Status
 from gateways.core.manifest import Manifest
 from gateways.core.serving import Serving, follow, followed
+from gateways.upstreams.torch import TorchPredictor, give_back_memory
 
 DRAIN_S = 60.0
 

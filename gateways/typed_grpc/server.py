@@ -13,13 +13,13 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from gateways.backends.torchserve import TorchServe
-from gateways.backends.triton import Triton
 from gateways.core.errors import ServeError
 from gateways.core.manifest import Manifest
 from gateways.core.serving import Serving, follow, followed
 from gateways.typed_grpc.backends import DEFAULT, Backend, Predictor, Served, answered_once, watch
 from gateways.typed_grpc.service import SERVICE, UnknownMethods, VisionService
+from gateways.upstreams.torchserve import TorchServe
+from gateways.upstreams.triton import Triton
 
 log = logging.getLogger(__name__)
 

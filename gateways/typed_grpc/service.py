@@ -1,4 +1,4 @@
-"""VisionService: from gRPC calls to predictions. Thin: the contract is in convert.py, the work in gateways.backends."""
+"""VisionService: from gRPC calls to predictions. Thin: the contract is convert.py, the work gateways.upstreams."""
 
 import asyncio
 import logging

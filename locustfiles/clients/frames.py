@@ -1,7 +1,7 @@
 """The clients of the study `frames`: a camera's frame there, the changed one back, and read.
 
 What is on the clock differs from every other client: a frame is decoded, encoded and read for every call, because that
-is what a video pipeline does (locustfiles/studies/frames.py). Only `carry` differs between them. Those of ZeroMQ block
+is what a video pipeline does (bench/studies/frames.py). Only `carry` differs between them. Those of ZeroMQ block
 the process while they wait: they are for one user.
 """
 

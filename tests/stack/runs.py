@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from locustfiles.studies.study import Study
+from bench.studies.study import Study
 from tests.repository import ROOT
 
 OUTPUT = ROOT / "out" / "results"

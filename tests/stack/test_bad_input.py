@@ -12,7 +12,7 @@ from tests.stack.bad_input import CASES, CASES_BY_NAME, MIB, Refusal
 # to run: so rounds go on until the last of them no longer add more than allocators take from one look to the next. One
 # 64 MiB body leaked per round would add 192 MiB for ever.
 ROUNDS, MOST_ROUNDS, GROWTH_MIB = 5, 16, 128
-# Triton reuses the objects of 16 gRPC calls (gateways/triton/serve), each with room for the largest message that it has
+# Triton reuses the objects of 16 gRPC calls (servers/triton/serve), each with room for the largest message that it has
 # taken. The rest is what malloc leaves between them. Leaked, 40 messages would be 2,560.
 LARGE_MESSAGES, POOL_MIB = 40, 16 * 64 + 512
 

@@ -18,8 +18,8 @@ from dataclasses import asdict
 
 import locust
 
-from locustfiles.bench.counters import delta, read
-from locustfiles.bench.measured import Cell
+from bench.measure.counters import delta, read
+from bench.measure.measured import Cell
 from locustfiles.calls import requests_of
 from locustfiles.routes import ROUTES
 from locustfiles.settings import Settings

@@ -15,9 +15,9 @@ import json, tempfile
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from locustfiles.bench import truth
-from locustfiles.bench.counters import delta, read
-from locustfiles.bench.measured import Cell, Visit
+from bench import truth
+from bench.measure.counters import delta, read
+from bench.measure.measured import Cell, Visit
 from locustfiles.settings import Settings
 
 truth.WARM_S = 0

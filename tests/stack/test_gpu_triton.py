@@ -16,9 +16,9 @@ from onnx import TensorProto, helper, numpy_helper
 from tritonclient.grpc import InferenceServerClient, InferInput
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
-from models.export import triton_jpeg
-from models.repository import WARM_BATCHES, config
-from models.spec import ImageSpec
+from models.builder.export import triton_jpeg
+from models.builder.repository import WARM_BATCHES, config
+from models.builder.spec import ImageSpec
 from tests.clients import files
 from tests.docker import docker, wait_until
 from tests.stack.test_triton_backend import HARDENED, IMAGE

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from locustfiles.studies import STUDIES
+from bench.studies import STUDIES
 from tests.browser import Page, open_page
 from tests.clients import HOST, LOCUST_PORT, ROUTES
 from tests.docker import containers, docker

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from bench.studies.base import BASE, CALLS, ROWS
 from locustfiles.routes import BOTH
-from locustfiles.studies.base import BASE, CALLS, ROWS
 from tests.stack.runs import answered, finished, verdicts
 
 

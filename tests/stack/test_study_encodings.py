@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from locustfiles.studies.encodings import ENCODINGS, RAW
+from bench.studies.encodings import ENCODINGS, RAW
 from tests.stack.runs import answered, finished, verdicts
 
 

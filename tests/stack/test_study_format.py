@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from locustfiles.studies.format import FORMAT, PYTORCH, ROWS
+from bench.studies.format import FORMAT, PYTORCH, ROWS
 from tests.stack.runs import answered, finished, verdicts, visits
 
 ROUND_TRIP_MS = 25

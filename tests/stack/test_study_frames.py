@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from locustfiles.studies.frames import FRAMES, IN_PROCESS, ROWS
+from bench.studies.frames import FRAMES, IN_PROCESS, ROWS
 from tests.docker import container, docker
 from tests.stack.runs import answered, finished, verdicts
 

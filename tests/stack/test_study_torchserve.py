@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from locustfiles.studies.torchserve import ROWS, TORCHSERVE
+from bench.studies.torchserve import ROWS, TORCHSERVE
 from tests.stack.runs import answered, finished, verdicts
 
 

@@ -25,7 +25,9 @@ def serving(model: str) -> Iterator[tritonclient.http.InferenceServerClient]:
     volume = f"--volume={name}:/artifacts"
     repository = f"--env=MODEL_REPOSITORY=/artifacts/{model}/repository"
     try:
-        said = docker("run", "--rm", "--network=none", volume, MODELS_IMAGE, "python", "-m", "models.build", model)
+        said = docker(
+            "run", "--rm", "--network=none", volume, MODELS_IMAGE, "python", "-m", "models.builder.build", model
+        )
         assert f"{model} is ready, real weights" in said
         docker("run", "--detach", f"--name={name}", *HARDENED, "--publish=127.0.0.1::8000", volume, repository, IMAGE)
         address = docker("port", name, "8000/tcp").splitlines()[0]

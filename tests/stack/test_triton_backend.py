@@ -39,7 +39,7 @@ HARDENED = [
 ]
 # Compose's check, only more often.
 HEALTH = [
-    "--health-cmd=python3 /app/gateways/triton/health.py",
+    "--health-cmd=python3 /app/servers/triton/health.py",
     "--health-interval=1s",
     "--health-timeout=30s",
     "--health-retries=3",
@@ -325,7 +325,7 @@ def test_broken_models_say_why(triton: Triton, model: str, says: str) -> None:
 
 def health(triton: Triton) -> tuple[int, str]:
     """The exit code and the words of the health check, run now."""
-    command = ["docker", "exec", triton.name, "python3", "/app/gateways/triton/health.py"]
+    command = ["docker", "exec", triton.name, "python3", "/app/servers/triton/health.py"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     return done.returncode, done.stdout
 

@@ -14,11 +14,11 @@ import numpy.typing as npt
 import pytest
 import tritonclient.grpc
 from PIL import Image
+from tests.contract.test_golden import NAMES, SCORE_TOLERANCE, PyTorch, assert_same
 
 from gateways.core.manifest import Manifest
 from tests import clients
 from tests.clients import ARTIFACTS, CLIENTS, MODEL, error_text, files, tensors
-from tests.contract.test_golden import NAMES, SCORE_TOLERANCE, PyTorch, assert_same
 from tests.docker import address_of, container, docker
 from tests.stack.bad_input import CASES_BY_NAME, Grpc, Http, Refusal
 
@@ -140,7 +140,7 @@ def test_a_decoder_with_another_picture_is_not_taken() -> None:
     """It decodes a made-up photo when it loads, and is held against gateways/core."""
     wrong = """
 from PIL import Image
-from gateways.triton.dali import Dali
+from servers.triton.dali import Dali
 class Wrong(Dali):
     def images(self, jpegs):
         return [image.point(lambda value: min(255, value + 3)) for image in super().images(jpegs)]

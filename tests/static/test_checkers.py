@@ -25,7 +25,7 @@ def test_ruff_format() -> None:
 
 def test_mypy() -> None:
     """Python is typed, strictly."""
-    check("mypy", "gateways", "models", "locustfiles", "tests")
+    check("mypy", "gateways", "servers", "models", "locustfiles", "bench", "tests")
 
 
 def test_imports_point_one_way() -> None:

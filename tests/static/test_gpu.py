@@ -9,8 +9,8 @@ import pytest
 from google.protobuf import text_format
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
-from models.repository import config
-from models.spec import MODELS, ImageSpec, Spec
+from models.builder.repository import config
+from models.builder.spec import MODELS, ImageSpec, Spec
 from tests.repository import ROOT, compose
 
 # Everything that ACCELERATOR=gpu changes, as paths into the Compose model.

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from locustfiles.bench import results, study_page
-from locustfiles.studies import STUDIES
+from bench.report import results, study_page
+from bench.studies import STUDIES
 from tests.repository import ROOT
 
 README = (ROOT / "README.md").read_text()

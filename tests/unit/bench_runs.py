@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from locustfiles.bench.measured import Cell, Run, Visit
+from bench.measure.measured import Cell, Run, Visit
 from locustfiles.clients.policy import COLD, POOLED, PUBLISHED, SHARED
 from locustfiles.recorder import Histogram
 from locustfiles.routes import ROUTES

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import uvicorn
 
-from gateways.frames.app import create_app
-from gateways.frames.frame import Usage
-from gateways.frames.service import create_server
-from gateways.frames.zeromq import ZmqServer
+from gateways.transport.frames.app import create_app
+from gateways.transport.frames.frame import Usage
+from gateways.transport.frames.service import create_server
+from gateways.transport.frames.zeromq import ZmqServer
 
 
 def main() -> None:

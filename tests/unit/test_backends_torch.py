@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 import torch
 
-from gateways.backends import torch as backend
-from gateways.backends.torch import DeviceError, TorchPredictor, pick_device
 from gateways.core.answer import Prediction
 from gateways.core.errors import INTERNAL_MESSAGE, ServeError, Status
 from gateways.core.timing import Stages
+from gateways.upstreams import torch as backend
+from gateways.upstreams.torch import DeviceError, TorchPredictor, pick_device
 from tests.unit.backend_servers import until
 from tests.unit.tiny_model import build, jpeg
 

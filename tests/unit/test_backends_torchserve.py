@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from gateways.backends.torchserve import CONNECTIONS, TorchServe
 from gateways.core.errors import ServeError, Status
 from gateways.core.timing import Stages
+from gateways.upstreams.torchserve import CONNECTIONS, TorchServe
 from tests.unit.backend_servers import DIM, MODEL, Behaviour, jpeg, torchserve, until
 
 

@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 import grpc
 import pytest
 
-from gateways.backends.triton import Triton
 from gateways.core.errors import ServeError, Status
 from gateways.core.timing import Stages
+from gateways.upstreams.triton import Triton
 from tests.unit.backend_servers import DIM, LABELS, Behaviour, jpeg, manifest, triton, until
 
 

@@ -3,8 +3,9 @@
 from dataclasses import replace
 from pathlib import Path
 
-from locustfiles.bench import aa, commands, results
-from locustfiles.bench.measured import Run
+from bench import aa, commands
+from bench.measure.measured import Run
+from bench.report import results
 from tests.unit.bench_runs import synthetic_run
 from tests.unit.test_bench_results import ENVIRONMENT
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from locustfiles.bench.compare import ALIKE, DRIFT, FACTORS, NAMES, REFUSED, UNREADABLE, Comparison, Line, compare, main
-from locustfiles.bench.results import ResultError
+from bench.analysis.compare import ALIKE, DRIFT, FACTORS, NAMES, REFUSED, UNREADABLE, Comparison, Line, compare, main
+from bench.report.results import ResultError
 from tests.unit.test_bench_results import SERVICE, edited, result
 
 CHANGES: dict[str, tuple[str, object, str]] = {

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from locustfiles.bench import counters
-from locustfiles.bench.counters import Delta, delta, read
-from locustfiles.bench.measured import Cell
+from bench.measure import counters
+from bench.measure.counters import Delta, delta, read
+from bench.measure.measured import Cell
 
 SNMP = """Ip: Forwarding DefaultTTL
 Ip: 1 64

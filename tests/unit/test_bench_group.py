@@ -16,8 +16,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from locustfiles.bench.launcher import Launcher, LoadError, Window, launcher
-from locustfiles.bench.measured import Cell
+from bench.measure.launcher import Launcher, LoadError, Window, launcher
+from bench.measure.measured import Cell
 from locustfiles.recorder import Histogram
 from tests.unit.tiny_artifacts import declare, tiny
 

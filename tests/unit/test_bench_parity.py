@@ -52,7 +52,7 @@ def vectors(answer: str, photos: Sequence[int]) -> "np.ndarray[Any, Any]":
 
 def play(answers: dict[str, str]) -> None:
     """Put clients in place that answer at once."""
-    from locustfiles.bench import parity
+    from bench.measure import parity
     from locustfiles.clients import Answer, CallError, Client, Payload
     from locustfiles.routes import Route
     from locustfiles.settings import Settings
@@ -89,8 +89,8 @@ def play(answers: dict[str, str]) -> None:
 def main() -> None:
     import locust  # noqa: F401  patches the standard library: first
 
-    from locustfiles.bench import parity
-    from locustfiles.bench.measured import Cell
+    from bench.measure import parity
+    from bench.measure.measured import Cell
     from locustfiles.routes import ROUTES
 
     host, *given = sys.argv[1:]

@@ -5,11 +5,11 @@ from itertools import islice, pairwise
 
 import pytest
 
-from locustfiles.bench import plan
-from locustfiles.bench.arrivals import arrivals
-from locustfiles.bench.launcher import Window
-from locustfiles.bench.measured import Cell, Run, Visit, from_json
-from locustfiles.bench.plan import Plan
+from bench.measure import plan
+from bench.measure.arrivals import arrivals
+from bench.measure.launcher import Window
+from bench.measure.measured import Cell, Run, Visit, from_json
+from bench.measure.plan import Plan
 
 
 def cells() -> tuple[Cell, ...]:

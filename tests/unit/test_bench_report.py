@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from locustfiles.bench import plots, report
-from locustfiles.bench.results import ResultError, between, digits, rows
+from bench.report import plots, report
+from bench.report.results import ResultError, between, digits, rows
 from tests.unit.test_bench_results import edited, result
 
 VOID = {"meta", "br", "link", "img", "input", "hr"}

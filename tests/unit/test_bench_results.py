@@ -14,10 +14,11 @@ from typing import Any
 import jsonschema
 import pytest
 
-from locustfiles.bench import environment, plots, results
-from locustfiles.bench.analysis import analyse
-from locustfiles.bench.measured import Run, from_json
-from locustfiles.bench.results import ResultError
+from bench.analysis.analysis import analyse
+from bench.measure import environment
+from bench.measure.measured import Run, from_json
+from bench.report import plots, results
+from bench.report.results import ResultError
 from tests.repository import ROOT
 from tests.unit.bench_runs import change, synthetic_run
 from tests.unit.tiny_artifacts import declare
@@ -97,7 +98,7 @@ def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_schema_is_a_schema() -> None:
     """schema.json follows its own meta-schema, so a slip in it cannot let everything pass."""
-    text = (ROOT / "locustfiles/bench/schema.json").read_text()
+    text = (ROOT / "bench/report/schema.json").read_text()
     jsonschema.Draft202012Validator.check_schema(json.loads(text))
 
 

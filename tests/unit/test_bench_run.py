@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from locustfiles.bench.launcher import LoadError, Window
-from locustfiles.bench.measured import Cell, Run, Visit
-from locustfiles.bench.plan import Plan
-from locustfiles.bench.progress import Progress
-from locustfiles.bench.run import carry_out, problems
+from bench.measure.launcher import LoadError, Window
+from bench.measure.measured import Cell, Run, Visit
+from bench.measure.plan import Plan
+from bench.measure.progress import Progress
+from bench.measure.run import carry_out, problems
 from tests.unit.tiny_artifacts import declare
 
 CELLS = (Cell("onnx-http", "onnx-http"), Cell("onnx-grpc", "onnx-grpc"))

@@ -20,9 +20,9 @@ from typing import Any
 import grpc
 import pytest
 
+from bench.measure.measured import Visit
+from bench.measure.split import PARTS, split, stages_of
 from gateways.core.timing import Stages
-from locustfiles.bench.measured import Visit
-from locustfiles.bench.split import PARTS, split, stages_of
 from tests.repository import ROOT
 
 CALLS = 5

@@ -7,9 +7,9 @@ import pytest
 import scipy.stats  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
-from locustfiles.bench import statistics
-from locustfiles.bench.measured import Visit
-from locustfiles.bench.statistics import IMAGES_PER_S, Estimate, Interval, Window
+from bench.analysis import statistics
+from bench.analysis.statistics import IMAGES_PER_S, Estimate, Interval, Window
+from bench.measure.measured import Visit
 from locustfiles.recorder import Histogram
 
 P50 = "p50_ms"

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from locustfiles.bench import study_page
-from locustfiles.bench.analysis import analyse
-from locustfiles.bench.measured import Cell, Run, Visit
-from locustfiles.bench.results import ResultError
+from bench.analysis.analysis import analyse
+from bench.measure.measured import Cell, Run, Visit
+from bench.report import study_page
+from bench.report.results import ResultError
+from bench.studies import STUDIES
 from locustfiles.recorder import Histogram
-from locustfiles.studies import STUDIES
 from tests.unit.test_bench_results import ENVIRONMENT, result
 
 FOLDER = "results/2026-01-02/synthetic-cpu-2c-24g/made-030405"

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from locustfiles.bench import truth
-from locustfiles.bench.launcher import LoadError
-from locustfiles.bench.measured import Cell, Visit
-from locustfiles.bench.progress import Progress
-from locustfiles.bench.results import ResultError
+from bench import truth
+from bench.measure.launcher import LoadError
+from bench.measure.measured import Cell, Visit
+from bench.measure.progress import Progress
+from bench.report.results import ResultError
 from locustfiles.clients.http import HttpClient
 from locustfiles.clients.policy import COLD, POOLED, PUBLISHED, SHARED
 from locustfiles.payloads import payloads

@@ -17,9 +17,9 @@ import uvicorn
 from fiveway.transport.v1 import base_pb2, base_pb2_grpc, distance_pb2, distance_pb2_grpc
 from google.protobuf.json_format import MessageToDict
 
-from gateways.backends import null
-from gateways.echo_grpc.service import create_server
-from gateways.echo_http.app import create_app
+from gateways.transport.echo_grpc.service import create_server
+from gateways.transport.echo_http.app import create_app
+from gateways.upstreams import null
 
 JSON, BYTES = "application/json", "application/octet-stream"
 IMAGE = bytes(range(256)) * 100

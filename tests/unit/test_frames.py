@@ -21,8 +21,8 @@ from fiveway.transport.v1 import frames_pb2 as pb
 from fiveway.transport.v1 import frames_pb2_grpc
 
 from gateways.core.errors import ServeError
-from gateways.frames.frame import Usage, pixels
-from gateways.frames.zeromq import MAX_SLOTS, Slots
+from gateways.transport.frames.frame import Usage, pixels
+from gateways.transport.frames.zeromq import MAX_SLOTS, Slots
 from tests.repository import ROOT
 
 JSON = "application/json"

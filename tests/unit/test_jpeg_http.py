@@ -19,12 +19,12 @@ import numpy as np
 import pytest
 import uvicorn
 
-from gateways.backends.torch import TorchPredictor
 from gateways.core.errors import INTERNAL_MESSAGE
 from gateways.jpeg_http import app as application
 from gateways.jpeg_http import schema
 from gateways.jpeg_http.app import create_app
 from gateways.jpeg_http.served import Served
+from gateways.upstreams.torch import TorchPredictor
 from gateways.web import admission
 from tests.unit.tiny_model import MODEL, build, huge_header, jpeg, png, serving
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from locustfiles.live import WINDOW_S, Recorder, Table
+from locustfiles.page.live import WINDOW_S, Recorder, Table
 from locustfiles.recorder import MIN_CALLS
 
 REPORT_EVERY_S = 3.0

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from models.build import locked, make_current, replace
-from models.currency import ROOT, build_key, digests, inputs, why_stale
-from models.errors import BuildError
-from models.spec import MODELS, Spec
+from models.builder.build import locked, make_current, replace
+from models.builder.currency import ROOT, build_key, digests, inputs, why_stale
+from models.builder.errors import BuildError
+from models.builder.spec import MODELS, Spec
 
 KEY = "k" * 64
 
@@ -79,9 +79,9 @@ def test_the_key_covers_spec_builder_handler_preprocessing_and_photos() -> None:
     names = {path.relative_to(ROOT).as_posix() for path in inputs("densenet161")}
     assert names >= {
         "models/densenet161/model.toml",
-        "models/export.py",
+        "models/builder/export.py",
         "models/requirements.txt",
-        "gateways/torchserve/handler.py",
+        "servers/torchserve/handler.py",
         "gateways/core/preprocess.py",
         "models/photos/otter_224x224.jpg",
     }
@@ -96,7 +96,7 @@ def test_the_check_of_current_artefacts_imports_no_pytorch_and_changes_nothing(t
     (folder / "model.pt").write_bytes(b"model")
     write_manifest(folder, build_key(inputs("densenet161")), ["model.pt"])
     before = (folder / "manifest.json").stat().st_ctime_ns
-    code = "import sys; from models.build import main\n"
+    code = "import sys; from models.builder.build import main\n"
     code += "status = main(['densenet161']); sys.exit(status or 'torch' in sys.modules)"
     done = run_builder(tmp_path, "densenet161", ["-c", code])
     assert (done.returncode, done.stderr) == (0, "")
@@ -105,7 +105,7 @@ def test_the_check_of_current_artefacts_imports_no_pytorch_and_changes_nothing(t
 
 
 def test_an_unknown_model_is_one_line_and_exit_1(tmp_path: Path) -> None:
-    done = run_builder(tmp_path, "resnet", ["-m", "models.build"])
+    done = run_builder(tmp_path, "resnet", ["-m", "models.builder.build"])
     assert done.returncode == 1
     assert done.stderr.startswith("models: error: resnet: no such model")
     assert done.stderr.count("\n") == 1
@@ -140,7 +140,7 @@ def test_a_failed_build_leaves_what_was_there_and_no_rest(tmp_path: Path, monkey
         (directory / "half").touch()
         raise BuildError("no")
 
-    monkeypatch.setattr("models.export.export", fail)
+    monkeypatch.setattr("models.builder.export.export", fail)
     (tmp_path / "densenet161").mkdir()
     (tmp_path / "densenet161" / "old").touch()
     with pytest.raises(BuildError):

@@ -9,11 +9,11 @@ import pytest
 import timm
 import torch
 
-from models.export import models, sample_tensors, triton, write_labels
-from models.parity import Disagreement
-from models.serving import model_names
-from models.sources import SOURCES, Loaded, labels, load
-from models.spec import ImageSpec, Source, SpecError, Weights
+from models.builder.export import models, sample_tensors, triton, write_labels
+from models.builder.parity import Disagreement
+from models.builder.serving import model_names
+from models.builder.sources import SOURCES, Loaded, labels, load
+from models.builder.spec import ImageSpec, Source, SpecError, Weights
 
 SPEC = replace(
     ImageSpec.load("densenet161"),
@@ -80,8 +80,8 @@ def test_an_export_of_other_weights_is_refused(
     torch.manual_seed(1)
     from torchvision.models import resnet18
 
-    from models import export
-    from models.sources import TwoOutputs
+    from models.builder import export
+    from models.builder.sources import TwoOutputs
 
     other = Loaded("random", "", TwoOutputs(resnet18(weights=None), "fc").eval())
     write = export.write_onnx

@@ -10,12 +10,12 @@ import pytest
 import torch
 from onnx import helper
 
-from models import sources
-from models.errors import BuildError
-from models.export import models, sample_tensors
-from models.from_onnx import module
-from models.sources import load
-from models.spec import ImageSpec, Source, SpecError, Weights
+from models.builder import sources
+from models.builder.errors import BuildError
+from models.builder.export import models, sample_tensors
+from models.builder.from_onnx import module
+from models.builder.sources import load
+from models.builder.spec import ImageSpec, Source, SpecError, Weights
 from tests.stack.onnx_models import IR_VERSION, OPSET
 
 SPEC = replace(

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from models import hub
-from models.hub import BadDownload, Unreachable, fetch
+from models.builder import hub
+from models.builder.hub import BadDownload, Unreachable, fetch
 
 CONTENT = bytes(range(256)) * 10_000
 SHA256 = hashlib.sha256(CONTENT).hexdigest()

@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from models.parity import Disagreement, check
+from models.builder.parity import Disagreement, check
 
 NAMES = ("lake", "otter", "osprey")
 Array = npt.NDArray[np.float32]

@@ -7,9 +7,9 @@ import pytest
 from google.protobuf import text_format
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
-from locustfiles.bench import plan
-from models.repository import MAX_BATCH, Accelerator, config, jpeg_config, preprocess_config
-from models.spec import MODELS, ImageSpec, Spec
+from bench.measure import plan
+from models.builder.repository import MAX_BATCH, Accelerator, config, jpeg_config, preprocess_config
+from models.builder.spec import MODELS, ImageSpec, Spec
 
 CHECKSUM = "0123456789abcdef" * 4
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from gateways.core.serving import NEXT, Serving
-from models import build, serving
-from models.errors import BuildError
-from models.spec import Spec
+from models.builder import build, serving
+from models.builder.errors import BuildError
+from models.builder.spec import Spec
 from tests.repository import ROOT
 
 
@@ -164,7 +164,7 @@ def test_broken_repositories_say_why(tmp_path: Path) -> None:
 
 def next_of(artifacts: Path, *arguments: str, stdin: bytes = b"") -> "subprocess.CompletedProcess[str]":
     environment = os.environ | {"ARTIFACTS": str(artifacts), "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "models.serving", *arguments]
+    command = [sys.executable, "-m", "models.builder.serving", *arguments]
     done = subprocess.run(command, env=environment, cwd=artifacts, input=stdin, capture_output=True, check=False)
     return subprocess.CompletedProcess(command, done.returncode, done.stdout.decode(), done.stderr.decode())
 

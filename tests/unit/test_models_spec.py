@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from models.spec import MODELS, ImageSpec, Input, Spec, SpecError, TensorsSpec
+from models.builder.spec import MODELS, ImageSpec, Input, Spec, SpecError, TensorsSpec
 
 CLASSIFIER = """\
 kind = "classifier"

@@ -9,9 +9,9 @@ from google.protobuf import text_format
 from onnx import TensorProto, helper
 from tritonclient.grpc.model_config_pb2 import DataType, ModelConfig
 
-from models.sources import Absent
-from models.spec import Input, SpecError, TensorsSpec, Weights
-from models.tensors import config, export, graph, narrowed
+from models.builder.sources import Absent
+from models.builder.spec import Input, SpecError, TensorsSpec, Weights
+from models.builder.tensors import config, export, graph, narrowed
 from tests.stack.onnx_models import IR_VERSION, OPSET
 
 SPEC = TensorsSpec("small", "tensors", Weights(file="package/model.onnx"))

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from locustfiles.bench import claims
-from locustfiles.bench.hypotheses import CANNOT_TELL, NOT_REPRODUCED, REPRODUCED
-from locustfiles.bench.plan import START_S
+from bench.analysis import claims
+from bench.analysis.hypotheses import CANNOT_TELL, NOT_REPRODUCED, REPRODUCED
+from bench.measure.plan import START_S
+from bench.studies import STUDIES, WAYS, first_size, offered
+from bench.studies.study import EQUAL, HIGHER, LOWER, P50, PER_SECOND, Claim, Measure, Study, per_calls
 from locustfiles.routes import ROUTES
 from locustfiles.settings import parse
-from locustfiles.studies import STUDIES, WAYS, first_size, offered
-from locustfiles.studies.study import EQUAL, HIGHER, LOWER, P50, PER_SECOND, Claim, Measure, Study, per_calls
 from tests.unit.tiny_artifacts import declare
 
 QUICK_S, FULL_S = 120, 900

@@ -10,16 +10,10 @@ import numpy as np
 import pytest
 from fiveway.transport.v1 import distance_pb2 as pb
 
-from locustfiles import distance
-from locustfiles.answers import WrongAnswer
-from locustfiles.bench import claims
-from locustfiles.bench.measured import Cell
-from locustfiles.clients import Answer
-from locustfiles.clients.policy import COLD
-from locustfiles.payloads import Images
-from locustfiles.routes import ANSWERS, UNARY
-from locustfiles.studies import STUDIES, WAYS
-from locustfiles.studies.lists import (
+from bench.analysis import claims
+from bench.measure.measured import Cell
+from bench.studies import STUDIES, WAYS
+from bench.studies.lists import (
     CHUNK,
     CHUNKS,
     CHUNKS_64K,
@@ -44,7 +38,13 @@ from locustfiles.studies.lists import (
     answer,
     published_kb,
 )
-from locustfiles.studies.study import RECEIVED
+from bench.studies.study import RECEIVED
+from locustfiles import distance
+from locustfiles.answers import WrongAnswer
+from locustfiles.clients import Answer
+from locustfiles.clients.policy import COLD
+from locustfiles.payloads import Images
+from locustfiles.routes import ANSWERS, UNARY
 
 NUMBERS = np.random.default_rng(1).uniform(0.01, 1, (2_500, 6))
 ROWS_OF_NUMBERS = [[float(number) for number in row] for row in NUMBERS]

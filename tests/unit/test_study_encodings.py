@@ -9,16 +9,10 @@ import pytest
 from seldon import prediction_pb2
 from tritonclient.grpc.service_pb2 import ModelInferRequest, ModelInferResponse
 
-from gateways.core.timing import Stages
-from gateways.seldon import payload
-from locustfiles import payloads
-from locustfiles.answers import WrongAnswer
-from locustfiles.bench import claims
-from locustfiles.bench.measured import Cell
-from locustfiles.clients import Answer
-from locustfiles.payloads import Images
-from locustfiles.studies import STUDIES, WAYS
-from locustfiles.studies.encodings import (
+from bench.analysis import claims
+from bench.measure.measured import Cell
+from bench.studies import STUDIES, WAYS
+from bench.studies.encodings import (
     CLAIMS,
     ENCODINGS,
     KSERVE,
@@ -30,7 +24,13 @@ from locustfiles.studies.encodings import (
     kserve_typed,
     values,
 )
-from locustfiles.studies.study import LOWER
+from bench.studies.study import LOWER
+from gateways.core.timing import Stages
+from gateways.transport.seldon import payload
+from locustfiles import payloads
+from locustfiles.answers import WrongAnswer
+from locustfiles.clients import Answer
+from locustfiles.payloads import Images
 from tests.unit.tiny_artifacts import tiny
 
 SIZES = pytest.mark.parametrize("size", [ONE, MANY])

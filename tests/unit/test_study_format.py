@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from locustfiles.bench import claims
-from locustfiles.bench.measured import Cell
+from bench.analysis import claims
+from bench.measure.measured import Cell
+from bench.studies import STUDIES, WAYS
+from bench.studies.format import CLAIMS, FAR, FORMAT, FORMAT_ONLY, ROWS, SERVER, WHOLE
+from bench.studies.study import LOWER
 from locustfiles.distance import parse
 from locustfiles.routes import ROUTES
-from locustfiles.studies import STUDIES, WAYS
-from locustfiles.studies.format import CLAIMS, FAR, FORMAT, FORMAT_ONLY, ROWS, SERVER, WHOLE
-from locustfiles.studies.study import LOWER
 
 
 def ratio(a: str, b: str, value: float, measure: str = "p50_ms", wide: float = 0.01, **factors: Any) -> dict[str, Any]:

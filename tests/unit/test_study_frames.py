@@ -13,16 +13,12 @@ import numpy as np
 import pytest
 import simplejpeg
 
-from locustfiles.answers import WrongAnswer
-from locustfiles.bench import claims
-from locustfiles.bench.analysis import analyse
-from locustfiles.bench.launcher import Window, launcher
-from locustfiles.bench.measured import Cell, Visit
-from locustfiles.clients import CallError, Payload
-from locustfiles.clients.frames import Changed, DoubleBuffered, SharedMemory, own_memory
-from locustfiles.payloads import Images
-from locustfiles.studies import STUDIES, WAYS
-from locustfiles.studies.frames import (
+from bench.analysis import claims
+from bench.analysis.analysis import analyse
+from bench.measure.launcher import Window, launcher
+from bench.measure.measured import Cell, Visit
+from bench.studies import STUDIES, WAYS
+from bench.studies.frames import (
     CLAIMS,
     COPIES,
     DOUBLE,
@@ -42,7 +38,11 @@ from locustfiles.studies.frames import (
     camera,
     encode,
 )
-from locustfiles.studies.study import LOWER, PER_SECOND
+from bench.studies.study import LOWER, PER_SECOND
+from locustfiles.answers import WrongAnswer
+from locustfiles.clients import CallError, Payload
+from locustfiles.clients.frames import Changed, DoubleBuffered, SharedMemory, own_memory
+from locustfiles.payloads import Images
 from tests.repository import ROOT
 from tests.unit.bench_runs import change, synthetic_run
 from tests.unit.tiny_artifacts import tiny
@@ -51,8 +51,8 @@ WINDOW = Window(seconds=0.6, warm_s=0.1)
 # In a process of its own, because the load's clients patch it.
 PARITY = """
 import json, locust
-from locustfiles.bench import parity
-from locustfiles.studies import STUDIES
+from bench.measure import parity
+from bench.studies import STUDIES
 print(json.dumps(parity.check(STUDIES["frames"].cells(True), "http://127.0.0.1:1")))
 """
 

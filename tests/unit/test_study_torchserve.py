@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 from torchserve.inference_pb2 import PredictionResponse, PredictionsRequest
 
-from gateways.torchserve.handler import jpeg_of
+from bench.analysis import claims
+from bench.measure.measured import Cell
+from bench.studies import STUDIES, WAYS
+from bench.studies.torchserve import ROWS, SIZES, TORCHSERVE
 from locustfiles import payloads
 from locustfiles.answers import WrongAnswer
-from locustfiles.bench import claims
-from locustfiles.bench.measured import Cell
 from locustfiles.clients import Answer
 from locustfiles.payloads import Images
 from locustfiles.routes import ROUTES
-from locustfiles.studies import STUDIES, WAYS
-from locustfiles.studies.torchserve import ROWS, SIZES, TORCHSERVE
+from servers.torchserve.handler import jpeg_of
 
 IMAGES = Images(payloads.photos("360x640")[:1], Path(), "tiny")
 JPEG = payloads.jpeg(IMAGES).body

@@ -17,8 +17,8 @@ import pytest
 from ts.service import Service
 
 from gateways.core import manifest as manifests
-from gateways.torchserve import handler
-from gateways.torchserve.handler import JpegHandler
+from servers.torchserve import handler
+from servers.torchserve.handler import JpegHandler
 from tests.unit.tiny_model import MODEL, build, huge_header, jpeg, png
 
 GOOD = jpeg()
@@ -188,7 +188,7 @@ def test_only_an_answer_of_the_model_is_a_proof_of_life(service: Service) -> Non
 
 def test_the_health_check_reads_the_file_that_the_handler_touches() -> None:
     """Two modules, one path: the check is too short-lived to import the handler."""
-    from gateways.torchserve import health
+    from servers.torchserve import health
 
     assert f'ANSWERED = Path("{health.ANSWERED}")' in inspect.getsource(handler)
 

@@ -8,8 +8,8 @@ from typing import Any
 import onnxruntime as ort
 import pytest
 
-from gateways.triton.backends.onnxruntime import engine
-from gateways.triton.backends.onnxruntime.signature import ConfigError
+from servers.triton.backends.onnxruntime import engine
+from servers.triton.backends.onnxruntime.signature import ConfigError
 
 CPU, CUDA, OPENVINO, TENSORRT = (f"{name}ExecutionProvider" for name in ("CPU", "CUDA", "OpenVINO", "Tensorrt"))
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.repository import ROOT
 
-provider_of = runpy.run_path(str(ROOT / "gateways/triton/providers"))["provider_of"]
+provider_of = runpy.run_path(str(ROOT / "servers/triton/providers"))["provider_of"]
 
 
 def of(kind: str, cache: Path | None = None) -> Any:

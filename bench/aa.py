@@ -1,0 +1,62 @@
+"""A/A: one route against itself under two names, in quick runs. An honest instrument shows no difference.
+
+All of it is one Run: quick run number i has the blocks of its own, and is judged by them alone.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from statistics import median_high
+from typing import Any
+
+from bench.analysis.analysis import NO_DIFFERENCE, NO_VERDICT, analyse
+from bench.measure.measured import Cell, Run
+from bench.measure.plan import QUICK_BLOCKS, matrix
+
+
+def cells(route: str, batches: Sequence[int], concurrency: Sequence[int], targets: Sequence[str]) -> list[Cell]:
+    """The cells of `<route> A` and `<route> B`."""
+    return [
+        cell
+        for target in targets
+        for name in ("A", "B")
+        for cell in matrix(Cell(f"{route} {name}", route, target=target), batches, concurrency)
+    ]
+
+
+def judge(run: Run, blocks: int = QUICK_BLOCKS) -> list[dict[str, Any]]:
+    """A row per ratio: in how many quick runs A and B showed no difference, and how wide the intervals were.
+
+    {"batch", "users", "target", "measure", "runs", "same", "different": [text, ...], "no_verdict": n, "width": median}
+    """
+    rows: dict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
+    for one in quick_runs(run, blocks):
+        for ratio in analyse(one)["ratios"]:
+            rows[ratio["batch"], ratio["users"], ratio["target"], ratio["measure"]].append(ratio)
+    return [
+        {
+            "batch": batch,
+            "users": users,
+            "target": target,
+            "measure": measure,
+            "runs": len(ratios),
+            "same": sum(ratio["verdict"] == NO_DIFFERENCE for ratio in ratios),
+            "no_verdict": sum(ratio["verdict"] == NO_VERDICT for ratio in ratios),
+            "different": [ratio["text"] for ratio in ratios if ratio["verdict"] in ("lower", "higher")],
+            "width": median_high(widths)
+            if (widths := [one["high"] / one["low"] for one in ratios if one["low"]])
+            else None,
+        }
+        for (batch, users, target, measure), ratios in rows.items()
+    ]
+
+
+def quick_runs(run: Run, blocks: int) -> Iterator[Run]:
+    """The quick runs that are whole, each as a Run of its own with the blocks 1 to `blocks`."""
+    last = max((visit.block for _, visits in run.cells for visit in visits), default=0)
+    for first in range(1, last - blocks + 2, blocks):
+        part = [
+            (cell, [replace(v, block=v.block - first + 1) for v in visits if first <= v.block < first + blocks])
+            for cell, visits in run.cells
+        ]
+        yield replace(run, cells=part)

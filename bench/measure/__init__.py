@@ -1,0 +1,1 @@
+"""Measuring: cells, visits, and what counts them."""

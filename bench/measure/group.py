@@ -1,0 +1,191 @@
+"""One visit to a cell: a Locust master and its workers, in a process group of their own.
+
+workers listen -> users warm up, unrecorded -> all idle: counters are read -> users go -> the window closes, all idle:
+counters are read -> the workers' shares are merged.
+"""
+
+import os
+import socket
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import gevent
+from gevent.monkey import get_original
+from locust import runners
+from locust.env import Environment
+
+from bench.measure import counters
+from bench.measure.measured import Cell, Visit, timed_ms
+from bench.measure.meter import CellUser, Meter
+from bench.studies import WAYS
+from locustfiles import distance, serving, settings, tensors
+from locustfiles.calls import model_of, requests_of
+from locustfiles.clients import CallError, grpcio
+from locustfiles.clients.policy import COLD, PUBLISHED, SHARED
+from locustfiles.payloads import Images, photos
+from locustfiles.recorder import Histogram
+
+WORKERS = 2
+"""Load processes of a cell, at most one per user. One where a connection is shared: processes cannot share it."""
+START_S, DRAIN_S = 30.0, 45.0
+"""How long workers may take to connect, and calls under way to end (their own deadline is 30 s)."""
+LIMIT_S = START_S + (START_S + DRAIN_S) + DRAIN_S
+"""How long a visit may take beyond its warm-up and its window."""
+
+# In seconds: a worker that is alone in its gRPC call sends no heartbeat meanwhile, and one that died is seen by its id.
+runners.HEARTBEAT_LIVENESS = round(LIMIT_S)
+
+
+class GroupError(Exception):
+    """The visit measured nothing; the text is one line."""
+
+
+def visit(job: Mapping[str, Any], result: Visit) -> None:
+    """Fill in the result of one visit. Forks the workers, and is their master. Raises GroupError."""
+    cell = Cell(**job["cell"])
+    route = WAYS[cell.route]
+    chosen = settings.of(cell, job["host"])
+    try:
+        served = chosen.served(route)
+        requests_of(route, chosen)  # before the fork: the workers share what is prepared
+        result.encode_ms = encode_ms(cell, chosen)
+    except (CallError, settings.BadSetting) as error:
+        raise GroupError(f"{cell.route}: {error}") from error
+    except OSError as error:
+        raise GroupError(f"{cell.route}: {error}: the model builder makes the inputs (docker compose up)") from error
+    user = type(cell.route, (CellUser,), {"route": route, "chosen": chosen})
+    workers = 1 if cell.policy in (SHARED, PUBLISHED) or cell.gather else min(WORKERS, cell.users)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    children = [_fork_worker(port, cell, user, i, workers, job) for i in range(workers)]
+    if cell.distance:  # after the fork: to find the proxy by its name starts a thread
+        try:
+            distance.apply(cell.distance)
+        except CallError as error:
+            raise GroupError(f"{cell.route}: {error}") from error
+
+    environment = Environment(user_classes=[user], stop_timeout=0)
+    runner = environment.create_master_runner("127.0.0.1", port)
+    listening: list[str] = []
+    idle: list[str] = []
+    shares: list[dict[str, Any]] = []
+    runner.register_message("listening", lambda msg, **_: listening.append(msg.node_id))
+    runner.register_message("idle", lambda msg, **_: idle.append(msg.node_id))
+    runner.register_message("done", lambda msg, **_: shares.append(msg.data))
+
+    _wait(lambda: len(listening) == workers, START_S, children, "the load processes did not connect")
+    at_first = counters.read(cell, served)
+    gevent.spawn(runner.start, cell.users, cell.users)
+    gevent.sleep(job["warm_s"])
+    runner.send_message("hold")
+    _wait(lambda: len(idle) == workers, START_S + DRAIN_S, children, "the warm-up did not end")
+    before = counters.read(cell, served)
+    runner.send_message("go", {"seconds": job["seconds"], "calls": job["calls"]})
+    _wait(lambda: len(shares) == workers, job["seconds"] + DRAIN_S, children, "calls did not end")
+    after = counters.read(cell, served)
+
+    merge(result, shares)
+    # The published method reads its counters around its warm-up too.
+    window = counters.delta(at_first if job["calls"] else before, after)
+    # A kept connection is made in the warm-up; a cold one belongs to its call.
+    made = counters.delta(before if cell.policy in (COLD, PUBLISHED) else at_first, after)
+    result.stages_ms |= window.triton_stages_ms
+    result.connections, result.edge_connections = made.connections, made.edge_connections
+    result.sent_bytes, result.received_bytes = window.sent_bytes or 0, window.received_bytes or 0
+    result.server_requests, result.model_executions = window.server_requests, window.model_executions
+    result.reasons = window.reasons
+    if not result.requests:
+        why = max(result.errors, key=result.errors.__getitem__, default="no call ended in time")
+        raise GroupError(f"{cell.route}: no call succeeded: {why}")
+
+
+def encode_ms(cell: Cell, chosen: settings.Settings) -> float:
+    """Median time in ms to make one request's bytes of what is in memory: the cell's client encode."""
+    route = WAYS[cell.route]
+    if chosen.serving.images or route.modelless:
+        names = photos(cell.photo)
+        batch = tuple(names[i % len(names)] for i in range(cell.batch))
+        folder = serving.artifacts() / chosen.serving.model / "tensors"
+        images = Images(batch, folder, chosen.served(route), cell.size)
+        encode = partial(route.format.encode, images)
+    else:
+        model = model_of(route, chosen)
+        encode = partial(tensors.encode, route.format.protocol, model, tensors.inputs(model), 0, cell.batch)
+    return timed_ms(encode)
+
+
+def merge(result: Visit, shares: Sequence[Mapping[str, Any]]) -> None:
+    """Put the workers' shares together."""
+    latency = Histogram()
+    stages: Counter[str] = Counter()
+    errors: Counter[str] = Counter()
+    for share in shares:
+        latency.merge(share["latency"])
+        stages.update(share["stages_ms"])
+        errors.update(share["errors"])
+    result.latency = latency.encode()
+    result.errors = dict(errors)
+    result.steady_s = max(share["steady_s"] for share in shares)
+    result.counted_s = max(share["counted_s"] for share in shares)
+    result.client_cpu = max(share["cpu"] for share in shares)
+    result.decode_ms = shares[0]["decode_ms"]
+    result.steady_requests = sum(share["steady_requests"] for share in shares)
+    result.requests = sum(share["requests"] for share in shares)
+    result.failures = sum(share["failures"] for share in shares)
+    result.missed = sum(share["missed"] for share in shares)
+    if result.requests:
+        result.mean_ms = sum(share["sum_ms"] for share in shares) / result.requests
+        result.stages_ms = {name: ms / result.requests for name, ms in stages.items()}
+
+
+def _fork_worker(port: int, cell: Cell, user: type[CellUser], index: int, workers: int, job: Mapping[str, Any]) -> int:
+    """The process id of one of `workers` Locust workers; it obeys the master's messages `hold` and `go`."""
+    child: int = get_original("os", "fork")()
+    if child:
+        return child
+    gevent.reinit()
+    grpcio.alone = cell.users == workers
+    # The published method's counters are of its warm-up too: with one user that is so many calls, and no more.
+    warm_most = job["warm_calls"] if job["calls"] and cell.users == 1 else None
+    user.meter = meter = Meter(cell, f"{job['seed']}/{job['block']}/{index}", warm_most)
+
+    environment = Environment(user_classes=[user], stop_timeout=0)
+    runner = environment.create_worker_runner("127.0.0.1", port)
+
+    def hold(**_: object) -> None:
+        while runner.worker_state != runners.STATE_RUNNING:  # which worker gets how many users is the master's choice
+            gevent.sleep(0.005)
+        meter.users = runner.user_count
+        while not meter.warm(job["warm_calls"]):
+            gevent.sleep(0.005)
+        meter.hold()
+        meter.idle.wait()
+        runner.send_message("idle")
+
+    def go(msg: Any, **_: object) -> None:
+        calls = msg.data["calls"]
+        meter.go(msg.data["seconds"], calls and round(calls * meter.users / cell.users))
+        meter.idle.wait()
+        runner.send_message("done", meter.share())
+
+    # Concurrent: a handler that waits would keep the worker from the master's other messages.
+    runner.register_message("hold", hold, concurrent=True)
+    runner.register_message("go", go, concurrent=True)
+    # Locust's master counts a worker from when it connects: what it is told before this line is lost.
+    runner.send_message("listening")
+    runner.greenlet.join()
+    os._exit(0)
+
+
+def _wait(condition: Callable[[], bool], seconds: float, children: Sequence[int], otherwise: str) -> None:
+    """Until the condition holds; raises GroupError when a load process is gone, or in the end."""
+    limit = time.monotonic() + seconds
+    while not condition():
+        if any(get_original("os", "waitpid")(child, os.WNOHANG)[0] for child in children):
+            raise GroupError("a load process died: the lines above say why (too little memory?)")
+        if time.monotonic() > limit:
+            raise GroupError(f"{otherwise} within {seconds:g} s: the route hangs, or this machine is too busy")
+        gevent.sleep(0.02)

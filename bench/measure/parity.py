@@ -1,0 +1,221 @@
+"""Do the routes of a run give the same embeddings? Asked before any timing: one that does not gets no verdict.
+
+Each route gets its users' own requests through their client, and is held against the reference: the first route of
+the run that takes JPEGs, else the first one. (All that take JPEGs decode alike, and the tensors were made by the same
+steps: one tolerance fits photos of every size.) Of a model that takes tensors, all outputs of a request are compared.
+
+Where an answer is no embedding, all that ask the same (Route.asks) must be answered with the same: held against the
+first of them.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from fiveway.vision.v1.vision_pb2 import PredictResponse
+from numpy.typing import NDArray
+from torchserve.inference_pb2 import PredictionResponse
+from tritonclient.grpc.service_pb2 import ModelInferResponse
+
+from bench.measure.measured import Cell
+from bench.studies import WAYS
+from locustfiles import payloads, settings, tensors
+from locustfiles.answers import WrongAnswer
+from locustfiles.calls import check_of, requests_of
+from locustfiles.clients import Answer, CallError
+from locustfiles.routes import Route
+from locustfiles.settings import BadSetting, Settings, edge_address
+from locustfiles.user import connect
+
+MIN_COSINE = 0.999
+"""As in tests/golden/test_golden.py: execution providers round differently."""
+
+Vectors = NDArray[np.float32]
+"""[images, D]"""
+Answers = list[tuple[str, Vectors]]
+"""What one route said: (the photo's name, its embedding [D]), a photo as often as it was asked."""
+
+_Verdict = dict[str, Any]
+
+
+def check(cells: Iterable[Cell], host: str) -> dict[str, dict[str, Any]]:
+    """Route -> {"agrees": bool, "cosine": the worst one to the reference or None, "why": one line}.
+
+    `host` is the edge (http://host:port) of cells with target `edge`. At each target and photo size of its cells a
+    route is asked for every photo alone, and for all in one request of the largest batch.
+    """
+    cells = list(cells)
+    verdicts = _equal([cell for cell in cells if WAYS[cell.route].asks], host)
+    largest: dict[tuple[str, str, str], int] = {}
+    for cell in cells:
+        if WAYS[cell.route].asks:
+            continue
+        way = (cell.route, cell.target, cell.photo)
+        largest[way] = max(cell.batch, largest.get(way, 1))
+    answers: dict[str, Answers] = {}
+    failed: dict[str, str] = {}
+    for (route, target, photo), batch in largest.items():
+        try:
+            answers.setdefault(route, []).extend(_ask(route, host, target, photo, batch))
+        except OSError as error:
+            failed.setdefault(route, f"{error}: the model builder makes the inputs (docker compose up models)")
+        except (CallError, WrongAnswer, BadSetting) as error:
+            failed.setdefault(route, " ".join(f"{error} ({target})".split()))
+    reference = _reference([route for route in answers if route not in failed])
+    for route in dict.fromkeys(route for route, _, _ in largest):
+        if route in failed:
+            verdicts[route] = _Verdict(agrees=False, cosine=None, why=failed[route])
+        else:
+            verdicts[route] = _compare(answers[route], answers[reference], reference)
+    return verdicts
+
+
+def _equal(cells: Sequence[Cell], host: str) -> dict[str, _Verdict]:
+    """As check, for rows whose answers must be equal: each is asked the first thing that each of its cells asks."""
+    wanted: dict[tuple[str, str, str], tuple[Route, Any]] = {}
+    verdicts: dict[str, _Verdict] = {}
+    for cell in dict.fromkeys(replace(cell, distance="", batch=1, users=1, gather=False) for cell in cells):
+        route = WAYS[cell.route]
+        assert route.format.read
+        try:
+            chosen = settings.of(cell, host)
+            client = connect(route, chosen)
+            try:
+                payload = requests_of(route, chosen)[0]
+                answer = client.send(payload)
+                check_of(route, chosen)(answer, payload.images)
+                found = route.format.read(answer)
+            finally:
+                client.close()
+        except (CallError, WrongAnswer, BadSetting, OSError) as error:
+            verdicts[cell.route] = _Verdict(agrees=False, cosine=None, why=" ".join(f"{error}".split()))
+            continue
+        asked = (route.asks, cell.photo, cell.size)
+        first, expected = wanted.setdefault(asked, (route, found))
+        near = max(route.format.tolerance, first.format.tolerance)
+        if not _same(found, expected, near):
+            why = f"its answer is not {first.name}'s ({' '.join(filter(None, asked))})"
+            verdicts[cell.route] = _Verdict(agrees=False, cosine=0.0, why=why)
+        how = f"on average within {near:g} of" if near else "equal to"
+        verdicts.setdefault(cell.route, _Verdict(agrees=True, cosine=1.0, why=f"{how} {first.name}'s"))
+    return verdicts
+
+
+def _same(a: Any, b: Any, near: float = 0.0) -> bool:
+    """`near`: how far arrays may be from each other, in the mean of the absolute differences."""
+    if near:
+        return a.shape == b.shape and float(np.abs(a.astype(np.float32) - b).mean()) <= near
+    if isinstance(a, np.ndarray):
+        return a.shape == b.shape and np.allclose(a, b, rtol=1e-5, atol=1e-6)
+    return bool(a == b)
+
+
+def _ask(name: str, host: str, target: str, photo: str, batch: int) -> Answers:
+    """Raises CallError, WrongAnswer, BadSetting, or OSError where an input is missing."""
+    route = WAYS[name]
+    names = payloads.photos(photo)
+    found: Answers = []
+    for size in dict.fromkeys((1, batch)):
+        chosen = Settings(edge_address(host), size, photo, target)
+        client = connect(route, chosen)
+        try:
+            # The n-th request of one image is the n-th photo; the first request of a batch begins with the first photo.
+            check = check_of(route, chosen)
+            for index, payload in enumerate(requests_of(route, chosen)[: len(names) if size == 1 else 1]):
+                answer = client.send(payload)
+                check(answer, payload.images)
+                if not chosen.serving.images:
+                    found.append((f"request {index} of batch {size}", tensors.flat(route.format.protocol, answer)))
+                    continue
+                vectors = _decode(route.format.read or DECODERS[route.format.encode], answer, payload.images)
+                found += [(names[(index + i) % len(names)], vector) for i, vector in enumerate(vectors)]
+        finally:
+            client.close()
+    return found
+
+
+def _reference(routes: Sequence[str]) -> str:
+    """The route, of those that answered, that the others are held against; "" where there is none."""
+    tensors = (payloads.kserve_http, payloads.kserve_grpc)
+    return next((route for route in routes if WAYS[route].format.encode not in tensors), next(iter(routes), ""))
+
+
+def _compare(answers: Answers, reference: Answers, name: str) -> _Verdict:
+    """Every answer against the reference's first one to the same photo."""
+    wanted = dict(reversed(reference))
+    worst, where = 1.0, ""
+    for photo, vector in answers:
+        if photo not in wanted:
+            return _Verdict(agrees=False, cosine=None, why=f"{name}, the reference, was not asked for {photo}")
+        if vector.shape != wanted[photo].shape:
+            lengths = f"{vector.size} numbers, {name}'s of {wanted[photo].size}"
+            return _Verdict(agrees=False, cosine=None, why=f"its embeddings are of {lengths}: another model")
+        found = cosine(vector, wanted[photo])
+        if not np.isfinite(found):
+            return _Verdict(agrees=False, cosine=None, why=f"no direction in the embedding of {photo}: zeros or NaN")
+        if found <= worst:
+            worst, where = found, photo
+    agrees = worst >= MIN_COSINE
+    why = f"cosine to {name} is {worst:.6f} at worst ({where})"
+    return _Verdict(agrees=agrees, cosine=worst, why=why if agrees else f"{why}, below {MIN_COSINE}: another answer")
+
+
+def cosine(a: Vectors, b: Vectors) -> float:
+    """Of two embeddings [D]; NaN where one is all zeros or not finite."""
+    one, other = a.astype(np.float64), b.astype(np.float64)
+    with np.errstate(all="ignore"):
+        return float(one @ other / (np.linalg.norm(one) * np.linalg.norm(other)))
+
+
+def _decode(decoder: Callable[[Answer], Any], answer: Answer, images: int) -> Vectors:
+    try:
+        vectors = np.asarray(decoder(answer), np.float32)
+    except (ValueError, LookupError, TypeError) as error:
+        raise WrongAnswer(f"not an answer with embeddings: {type(error).__name__}: {error}") from error
+    if vectors.ndim != 2 or len(vectors) != images:
+        raise WrongAnswer(f"embeddings of shape {list(vectors.shape)} for {images} images")
+    return vectors
+
+
+def _json(answer: Answer) -> Any:
+    """The JPEG server's, the transcoded typed proto's, or TorchServe's JSON."""
+    message = json.loads(answer.body)
+    if "embeddings" in message:
+        return message["embeddings"]
+    if "predictions" in message:
+        return [prediction["embedding"]["values"] for prediction in message["predictions"]]
+    return [message["embedding"]]
+
+
+def _torchserve_grpc(answer: Answer) -> Any:
+    return _json(Answer(PredictionResponse.FromString(answer.body).prediction))
+
+
+def _typed_grpc(answer: Answer) -> Any:
+    return [prediction.embedding.values for prediction in PredictResponse.FromString(answer.body).predictions]
+
+
+def _kserve_http(answer: Answer) -> Any:
+    length = int(answer.headers["inference-header-content-length"])
+    (output,) = json.loads(answer.body[:length])["outputs"]
+    return np.frombuffer(answer.body, "<f4", offset=length).reshape(output["shape"])
+
+
+def _kserve_grpc(answer: Answer) -> Any:
+    message = ModelInferResponse.FromString(answer.body)
+    return np.frombuffer(message.raw_output_contents[0], "<f4").reshape(message.outputs[0].shape)
+
+
+DECODERS: Mapping[payloads.Encoder, Callable[[Answer], Any]] = {
+    payloads.base64_json: _json,
+    payloads.jpeg: _json,
+    payloads.torchserve_grpc: _torchserve_grpc,
+    payloads.typed_grpc: _typed_grpc,
+    payloads.kserve_http: _kserve_http,
+    payloads.kserve_grpc: _kserve_grpc,
+    payloads.kserve_jpeg_http: _kserve_http,
+    payloads.kserve_jpeg_grpc: _kserve_grpc,
+}
+"""By what a route sends: its answer -> rows of numbers, one per image. Raises ValueError, LookupError or TypeError."""

@@ -1,0 +1,75 @@
+"""What a study measures: cells, how each is measured, how often, and in which order."""
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from bench.measure.launcher import Window
+from bench.measure.measured import Cell
+from locustfiles.clients.policy import PUBLISHED
+
+FIVEWAY = ("jpeg-http", "onnx-http", "onnx-grpc", "trt-http", "trt-grpc")
+BATCHES, CONCURRENCY = (1, 4, 8, 16, 32), (1, 8, 16)
+QUICK_BATCHES = (1, 8, 32)
+
+FAIR, PUBLISHED_METHOD = "fair", "published"
+
+FULL_BLOCKS, FULL_WINDOW = 5, Window(seconds=5.0, warm_s=1.0)
+QUICK_BLOCKS, QUICK_WINDOW = 3, Window(seconds=1.7, warm_s=0.5)
+"""For batch 1; see scaled()."""
+START_S = 0.4
+"""What a visit takes besides its warm-up and window, for the estimate of the time left."""
+
+# The published study (published/README.md): 30 calls serial, 60 concurrent, after 5 that its metrics window counts too.
+PUBLISHED_SERIAL, PUBLISHED_CONCURRENT, PUBLISHED_WARM = 30, 60, 5
+PUBLISHED_LIMIT_S = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One run."""
+
+    study: str
+    cells: tuple[Cell, ...]
+    blocks: int
+    window: Callable[[Cell], Window]
+    seed: int
+    method: str = FAIR
+
+    def order(self, block: int) -> list[Cell]:
+        """The cells in the order of this block (from 1): drawn by chance, or as they are in the published method."""
+        cells = list(self.cells)
+        if self.method == FAIR:
+            random.Random(f"{self.seed}/{block}").shuffle(cells)
+        return cells
+
+    @property
+    def seconds(self) -> float:
+        """About how long the run takes."""
+        windows = [self.window(cell) for cell in self.cells]
+        return self.blocks * sum(window.seconds + window.warm_s + START_S for window in windows)
+
+
+def matrix(base: Cell, batches: Sequence[int], concurrency: Sequence[int]) -> list[Cell]:
+    """The published matrix for one route: every batch with one user, every number of users at batch 1."""
+    cells = [replace(base, batch=batch, users=1) for batch in batches]
+    cells += [replace(base, batch=1, users=users) for users in concurrency]
+    return list(dict.fromkeys(cells))
+
+
+def scaled(window: Window, batch: int) -> Window:
+    """A longer window for larger batches, whose calls are longer: twice as long for the largest."""
+    return replace(window, seconds=window.seconds * (1 + (batch - 1) / (BATCHES[-1] - 1)))
+
+
+def published_window(cell: Cell) -> Window:
+    """So many calls as the published study made."""
+    if cell.users > 1:
+        return Window(PUBLISHED_LIMIT_S, 0.0, PUBLISHED_CONCURRENT)
+    return Window(PUBLISHED_LIMIT_S, 0.0, PUBLISHED_SERIAL, PUBLISHED_WARM)
+
+
+def published(cells: Sequence[Cell], seed: int) -> Plan:
+    """The published method on these cells: cold clients, each cell once, route after route."""
+    cold = tuple(replace(cell, policy=PUBLISHED) for cell in cells)
+    return Plan("fiveway", cold, 1, published_window, seed, PUBLISHED_METHOD)

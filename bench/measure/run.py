@@ -1,0 +1,97 @@
+"""A run: agree first, then visit every cell block by block, and keep what was measured whatever happens."""
+
+import hashlib
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from bench.measure.launcher import Launcher, LoadError
+from bench.measure.measured import FINISHED, INTERRUPTED, Run, Visit
+from bench.measure.plan import FAIR, Plan
+from bench.measure.progress import Progress
+from locustfiles import serving
+
+
+def carry_out(
+    plan: Plan,
+    load: Launcher,
+    environment: dict[str, Any],
+    options: dict[str, Any],
+    progress: Progress,
+    save: Callable[[Run], None],
+) -> Run:
+    """Measure a plan. `save` gets the run after every block: an early end loses the visits of one block at most.
+
+    Ctrl-C and everything that makes going on useless ends the run early: `Run.ended` says why.
+    """
+    run = Run(plan.study, _now(), plan.method, options, environment, cells=[(cell, []) for cell in plan.cells])
+    visits = dict(run.cells)
+    model = served_model()
+    try:
+        progress.say("Comparing the answers of the routes")
+        run.parity = load.parity(plan.cells)
+        silent = {route for route, found in run.parity.items() if found["cosine"] is None}
+        if silent == {cell.route for cell in plan.cells}:
+            why = next(iter(run.parity.values()))["why"]
+            raise LoadError(f"no route answers: {why}: is the stack up? (./scripts/up)")
+        for route in sorted(silent):
+            progress.say(f"{route} is left out: {run.parity[route]['why']}")
+        for block in range(1, plan.blocks + 1):
+            for position, cell in enumerate(plan.order(block), 1):
+                progress.next(f"block {block}/{plan.blocks}: {cell.id}")
+                if cell.route in silent:
+                    visits[cell].append(Visit(block, position, _now(), problem=run.parity[cell.route]["why"]))
+                    continue
+                visit = load.visit(cell, plan.window(cell), block, position)
+                visits[cell].append(visit)
+                if visit.problem:
+                    progress.say(f"{cell.id}: {visit.problem}")
+                if served_model() != model:
+                    visit.problem = "the model was changed during this visit"
+                    raise LoadError(
+                        "the model was changed during the run: what was measured before stays, run it again"
+                    )
+            save(run)
+        if plan.method == FAIR:
+            _still_agree(run, load.parity(plan.cells))
+        run.ended = FINISHED
+    except KeyboardInterrupt:
+        run.ended = INTERRUPTED
+    except LoadError as error:
+        run.ended = str(error)
+    save(run)
+    return run
+
+
+def problems(run: Run) -> list[str]:
+    """Why this run is not whole: one line each; empty when it is."""
+    found = [] if run.ended == FINISHED else [f"the run ended early: {run.ended}"]
+    for cell, visits in run.cells:
+        lost = [visit for visit in visits if visit.problem]
+        if lost:
+            found.append(f"{cell.id}: {len(lost)} of {len(visits)} visits measured nothing: {lost[-1].problem}")
+    return found
+
+
+def served_model() -> str:
+    """What is served, and the checksum of what the model builder says of it; another one means another model."""
+    try:
+        now = serving.now()
+    except serving.NothingServed as nothing:
+        raise LoadError(str(nothing)) from None
+    try:
+        manifest = (serving.artifacts() / now.model / "manifest.json").read_bytes()
+    except OSError:  # somebody else's repository
+        manifest = b""
+    return f"{now.model} {' '.join(now.models)} {hashlib.sha256(manifest).hexdigest()}"
+
+
+def _still_agree(run: Run, after: dict[str, dict[str, Any]]) -> None:
+    """A route whose answers changed while it was measured was not one thing."""
+    for route, found in after.items():
+        if run.parity[route]["agrees"] and not found["agrees"]:
+            run.parity[route] = found | {"why": f"after the run it no longer agreed: {found['why']}"}
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,1 @@
+"""What a run leaves behind: JSON, tables, plots and pages."""

@@ -1,0 +1,411 @@
+"""Truth: the same cells by independent generators, and how far off Locust's p50 is in each.
+
+wrk for HTTP, and for gRPC a small client in Go (generators/grpc_raw): other languages, other protocol stacks, other
+clocks, the same bytes. A block visits each cell twice, with Locust and with its generator, taking turns at going first.
+
+    generator's histogram -> Visit, as Locust's is -> statistics.ratio: Locust's p50 / the generator's, paired by block
+"""
+
+import contextlib
+import json
+import math
+import os
+import random
+import signal
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from bench.analysis import statistics
+from bench.analysis.statistics import Estimate, Window
+from bench.measure.launcher import LoadError
+from bench.measure.measured import INTERRUPTED, Cell, Visit
+from bench.measure.progress import Progress
+from bench.report.results import ResultError
+from locustfiles import settings
+from locustfiles.calls import requests_of
+from locustfiles.clients import DEADLINE_S
+from locustfiles.clients.policy import POOLED, PUBLISHED
+from locustfiles.recorder import Histogram
+from locustfiles.routes import ROUTES
+
+SCHEMA, STUDY = 1, "truth"
+GOAL = 0.05
+"""How far Locust's p50 may be off."""
+MIN_REQUESTS = 10
+"""Calls of both sides together, below which there is no p50 (as in every other study)."""
+WARM_S = 1
+LIMIT_S = WARM_S + DEADLINE_S + 15
+"""How long a generator may take beyond its window: its warm-up, one call until its deadline, and a busy machine."""
+INTERRUPTED_STATUS = 128 + signal.SIGINT
+
+P50, IMAGES = "p50_ms", statistics.IMAGES_PER_S
+WRK, GRPC_RAW = "wrk", "grpc-raw"
+GENERATORS: Mapping[str, str] = {"HTTP": WRK, "gRPC": GRPC_RAW}
+WRK_SCRIPT = Path(__file__).with_name("generators") / "wrk.lua"
+
+
+class GeneratorError(Exception):
+    """This generator did not measure this cell; the text is one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a generator has to know of a cell: where the requests go, and what they are."""
+
+    cell: Cell
+    address: str
+    path: str
+    headers: Mapping[str, str]
+    bodies: tuple[bytes, ...]
+    """gRPC: messages. HTTP: whole requests, head and body, as locustfiles.clients.http sends them."""
+
+    @property
+    def generator(self) -> str:
+        return GENERATORS[ROUTES[self.cell.route].format.protocol]
+
+
+def target(cell: Cell, host: str) -> Target:
+    """The requests of a cell, the same bytes that Locust's users send. Raises as requests_of does."""
+    route = ROUTES[cell.route]
+    chosen = settings.of(cell, host)
+    address, path = chosen.address(route), route.path.format(model=chosen.served(route))
+    headers = {**route.format.headers, **route.headers}
+    ready = requests_of(route, chosen)
+    if route.format.protocol == "gRPC":
+        return Target(cell, address, path, headers, tuple(payload.body for payload in ready))
+
+    def request(about: Mapping[str, str], body: bytes) -> bytes:
+        lines = {"host": address, "user-agent": "fiveway", **headers, **about, "content-length": str(len(body))}
+        head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+        return f"POST {path} HTTP/1.1\r\n{head}\r\n".encode("latin-1") + body
+
+    return Target(cell, address, path, headers, tuple(request(payload.headers, payload.body) for payload in ready))
+
+
+def unfit(cell: Cell) -> str:
+    """Why no generator can do what Locust does in this cell; empty where one can."""
+    http = ROUTES[cell.route].format.protocol == "HTTP"
+    if cell.rate is not None:
+        return "an open loop: the generators are closed loops, choose no rate"
+    if http and cell.policy != POOLED:
+        return f"policy {cell.policy}: wrk keeps one connection per user, choose {POOLED}"
+    if cell.policy == PUBLISHED:
+        return f"policy {PUBLISHED}: {GRPC_RAW} connects for every call or for none, choose another"
+    return ""
+
+
+def wrk_command(about: Target, seconds: int, files: Sequence[Path]) -> list[str]:
+    """wrk for whole seconds, with one connection per user, kept."""
+    options = ["-t1", f"-c{about.cell.users}", f"-d{seconds}s", "--timeout", f"{DEADLINE_S:g}s", "-s", str(WRK_SCRIPT)]
+    return [WRK, *options, f"http://{about.address}{about.path}", "--", *map(str, files)]
+
+
+def grpc_raw_command(about: Target, seconds: float, files: Sequence[Path]) -> list[str]:
+    """grpc-raw, which warms up by itself."""
+    cell = about.cell
+    options = [f"--users={cell.users}", f"--policy={cell.policy}", f"--warmup-s={WARM_S}", f"--seconds={seconds:g}"]
+    options += [f"--metadata={name}={value}" for name, value in about.headers.items()]
+    options += [f"--deadline-s={DEADLINE_S:g}", f"--address={about.address}", f"--method={about.path}"]
+    return [GRPC_RAW, *options, *map(str, files)]
+
+
+def from_wrk(stdout: str, users: int, result: Visit) -> None:
+    """Fill in a Visit from what generators/wrk.lua printed; raises GeneratorError.
+
+    wrk adds calls that were never made, to make up for those that a slow server kept it from making. Locust does not:
+    they are taken out again (`uncorrected`), and what is left must be the calls that wrk counted.
+    """
+    found = _last_line(WRK, stdout)
+    try:
+        requests, runtime_us = int(found["requests"]), int(found["runtime_us"])
+        result.errors = {f"wrk: {kind}": int(count) for kind, count in found["errors"].items() if count}
+        steps = {int(latency): int(count) for latency, count in found["latencies_us"]}
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise GeneratorError(f"{WRK} printed something else than its script's result ({error!r})") from None
+    if requests >= users:
+        steps = uncorrected(steps, runtime_us // (requests // users))
+    late = result.errors.get("wrk: timeout", 0)
+    if not requests - late <= sum(steps.values()) <= requests or min(steps.values(), default=0) < 0:
+        raise GeneratorError(f"{WRK} recorded {sum(steps.values())} latencies of {requests} calls: use wrk 4.1")
+    _fill(result, steps, runtime_us / 1e6)
+    result.failures = sum(result.errors.values())
+
+
+def uncorrected(steps: Mapping[int, int], interval_us: int) -> dict[int, int]:
+    """Latency in us -> calls, without those that wrk 4 added (stats_correct in its stats.c).
+
+    For each call of n >= 2 * interval it added one of n - interval, n - 2 * interval, ... as long as they were longer
+    than the interval. Nothing added to the longest latency: from the top down each step is known when it is its turn.
+    """
+    left = dict(steps)
+    for longest in sorted(steps, reverse=True):
+        if longest < 2 * interval_us:
+            break
+        for added in range(longest - interval_us, interval_us, -interval_us):
+            left[added] = left.get(added, 0) - left[longest]
+    return {latency: count for latency, count in left.items() if count}
+
+
+def from_grpc_raw(stdout: str, result: Visit) -> None:
+    """Fill in a Visit from what grpc-raw printed; raises GeneratorError."""
+    found = _last_line(GRPC_RAW, stdout)
+    try:
+        result.errors = {str(text): int(count) for text, count in found["errors"].items()}
+        result.failures = int(found["failures"])
+        _fill(result, {int(latency): int(count) for latency, count in found["latencies_us"]}, float(found["seconds"]))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise GeneratorError(f"{GRPC_RAW} printed something else than its result ({error!r})") from None
+
+
+def generate(about: Target, block: int, seconds: float) -> Visit:
+    """One visit to a cell by its generator; a visit that measured nothing says why in `problem`."""
+    result = Visit(block, 0, datetime.now(UTC).isoformat(timespec="seconds"))
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            files = [Path(folder, str(i)) for i in range(len(about.bodies))]
+            for file, body in zip(files, about.bodies, strict=True):
+                file.write_bytes(body)
+            if about.generator == WRK:
+                run(wrk_command(about, WARM_S, files), WARM_S + LIMIT_S)
+                whole = max(1, math.ceil(seconds))
+                from_wrk(run(wrk_command(about, whole, files), whole + LIMIT_S), about.cell.users, result)
+            else:
+                from_grpc_raw(run(grpc_raw_command(about, seconds, files), seconds + LIMIT_S), result)
+        if result.failures:
+            most = " ".join(max(result.errors, key=result.errors.__getitem__).split())[:200]
+            raise GeneratorError(f"{about.generator}: {result.failures} calls failed, most with {most}")
+        if not result.requests:
+            raise GeneratorError(f"{about.generator}: no call ended in {seconds:g} s")
+    except GeneratorError as error:
+        result.problem = str(error)
+    except OSError as error:
+        result.problem = f"the requests for {about.generator} cannot be written: {error}"
+    return result
+
+
+def run(command: Sequence[str], limit_s: float) -> str:
+    """stdout of a generator; raises GeneratorError when there is none. Nothing that it started is left over."""
+    name = command[0]
+    try:
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", start_new_session=True
+        )
+    except OSError as error:
+        raise GeneratorError(f"{name} cannot be started ({error.strerror}): the image fiveway-bench has it") from None
+    try:
+        stdout, stderr = process.communicate(timeout=limit_s)
+    except subprocess.TimeoutExpired:
+        raise GeneratorError(f"{name} did not end in {limit_s:g} s and was killed: does the route answer?") from None
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    if process.returncode:
+        why = (stderr.strip() or stdout.strip() or "without a word").splitlines()[-1]
+        raise GeneratorError(f"{name} ended with status {process.returncode}: {why[:200]}")
+    return stdout
+
+
+def cross_check(
+    cells: Sequence[Cell],
+    measure: Callable[[Cell, int], Visit],
+    *,
+    blocks: int,
+    seconds: float,
+    progress: Progress,
+    host: str = "http://edge:8080",
+    seed: int = 1,
+) -> list[dict[str, Any]]:
+    """A row per cell: Locust's p50 and the generator's, and the error of Locust's (see `row`).
+
+    `measure` makes one visit with Locust: cell, block (from 1). Takes 2 steps of `progress` per cell and block. Ctrl-C
+    and LoadError end it early: the rows say so, and hold what was measured until then.
+    """
+    locust: dict[Cell, list[Visit]] = {cell: [] for cell in cells}
+    truth: dict[Cell, list[Visit]] = {cell: [] for cell in cells}
+    why = {cell: unfit(cell) for cell in cells}
+    ended = ""
+    try:
+        for block, cell, own_turn in _turns([cell for cell in cells if not why[cell]], blocks, seed):
+            progress.next(f"block {block}/{blocks}: {cell.id}, {'Locust' if own_turn else 'the generator'}")
+            visit = measure(cell, block) if own_turn else _generate(cell, host, block, seconds)
+            (locust if own_turn else truth)[cell].append(visit)
+            if visit.problem:
+                progress.say(f"{cell.id}: {visit.problem}")
+    except KeyboardInterrupt:
+        ended = INTERRUPTED
+    except LoadError as error:
+        ended = str(error)
+    return [row(cell, locust[cell], truth[cell], why[cell] or ended) for cell in cells]
+
+
+def _turns(cells: Sequence[Cell], blocks: int, seed: int) -> Iterator[tuple[int, Cell, bool]]:
+    """(block, cell, is it Locust's turn?): cells in an order drawn by chance, each side first in every other block."""
+    first = {cell: i % 2 == 0 for i, cell in enumerate(cells)}
+    for block in range(1, blocks + 1):
+        order = list(cells)
+        random.Random(f"{seed}/{block}").shuffle(order)
+        for cell in order:
+            locust_first = first[cell] == (block % 2 == 1)
+            yield block, cell, locust_first
+            yield block, cell, not locust_first
+
+
+def _generate(cell: Cell, host: str, block: int, seconds: float) -> Visit:
+    try:
+        about = target(cell, host)
+    except OSError as error:
+        return Visit(block, 0, "", problem=f"{error}: the model builder makes the inputs (start the stack first)")
+    return generate(about, block, seconds)
+
+
+def row(cell: Cell, locust: Sequence[Visit], truth: Sequence[Visit], ended: str = "") -> dict[str, Any]:
+    """What is known of one cell.
+
+    Intervals are {"value", "low", "high"}, low and high null below three blocks; only blocks that both measured count.
+    `error` is Locust's p50 / the generator's - 1. `within_goal` is about its value alone, and null without one; `goal`
+    is the verdict of its interval (see `verdict`).
+    """
+    ours, theirs = (
+        statistics.windows([visit for visit in visits if not visit.problem], cell.batch) for visits in (locust, truth)
+    )
+    ours, theirs = statistics.shared(ours, theirs)
+    by_locust, by_truth = _estimates(cell, ours, "locust"), _estimates(cell, theirs, "truth")
+    error = None
+    if ours and min(_calls(ours), _calls(theirs)) >= MIN_REQUESTS:
+        ratio = statistics.interval(statistics.ratio(by_locust[P50], by_truth[P50]))
+        error = {
+            name: None if value is None else value - 1
+            for name, value in (("value", ratio.value), ("low", ratio.low), ("high", ratio.high))
+        }
+    marks = [ended] if ended else []
+    marks += dict.fromkeys(visit.problem for visit in (*locust, *truth) if visit.problem)
+    failures = sum(visit.failures for visit in locust)
+    if failures:
+        marks.append(f"{failures} of Locust's calls failed")
+    if error is None and not marks:
+        marks.append(f"fewer than {MIN_REQUESTS} calls: measure longer")
+    return {
+        "id": cell.id,
+        "route": cell.route,
+        "batch": cell.batch,
+        "users": cell.users,
+        "policy": cell.policy,
+        "target": cell.target,
+        "photo": cell.photo,
+        "generator": GENERATORS[ROUTES[cell.route].format.protocol],
+        "blocks": len(ours),
+        "truth_requests": _calls(theirs),
+        "locust_requests": _calls(ours),
+        "truth_p50_ms": statistics.as_json(by_truth.get(P50)),
+        "locust_p50_ms": statistics.as_json(by_locust.get(P50)),
+        "truth_images_per_s": statistics.as_json(by_truth.get(IMAGES)),
+        "locust_images_per_s": statistics.as_json(by_locust.get(IMAGES)),
+        "locust_client_cpu": max((visit.client_cpu for visit in locust), default=None),
+        "error": error,
+        "within_goal": None if error is None or error["value"] is None else abs(error["value"]) <= GOAL,
+        "goal": verdict(error),
+        "marks": marks,
+    }
+
+
+def verdict(error: Mapping[str, float | None] | None) -> str:
+    """`met` or `missed` where the whole interval of the error is within the goal or beyond it, else `cannot tell`.
+
+    A noisy machine, or fewer than three blocks, shows nothing: a small error by luck is no proof.
+    """
+    low, high = (error["low"], error["high"]) if error else (None, None)
+    if low is None or high is None:
+        return "cannot tell"
+    if max(-low, high) <= GOAL:
+        return "met"
+    return "missed" if low > GOAL or high < -GOAL else "cannot tell"
+
+
+def table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The rows as a Markdown table: cell, both p50 in ms, the error in percent, the verdict and what was in its way."""
+    lines = [f"| cell | generator | its p50, ms | Locust's p50, ms | Locust's error | goal: within {GOAL:.0%} |"]
+    lines.append("|---|---|---:|---:|---:|---|")
+    for found in rows:
+        p50 = [_text(found[f"{side}_p50_ms"], "{:.2f}") for side in ("truth", "locust")]
+        error = found["error"] and {name: value and value * 100 for name, value in found["error"].items()}
+        why = f" ({'; '.join(found['marks'])})" if found["marks"] else ""
+        columns = [found["id"], found["generator"], *p50, _text(error, "{:+.1f}", " %"), found["goal"] + why]
+        lines.append(f"| {' | '.join(columns)} |")
+    return "\n".join(lines)
+
+
+def as_json(
+    rows: Sequence[Mapping[str, Any]], environment: Mapping[str, Any], options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The JSON form of a cross-check."""
+    about = {"schema": SCHEMA, "study": STUDY, "goal": GOAL}
+    return about | {"options": dict(options), "environment": dict(environment), "rows": list(rows)}
+
+
+def keep(
+    folder: Path, rows: Sequence[Mapping[str, Any]], environment: Mapping[str, Any], options: Mapping[str, Any]
+) -> int:
+    """Print the table, write truth.json and truth.md into a new folder, and give the exit status.
+
+    0: every cell was measured, whatever the errors are. 1: one was not. 130: interrupted. Raises results.ResultError.
+    """
+    print(table(rows))
+    try:
+        folder.mkdir(parents=True)
+        (folder / "truth.json").write_text(
+            json.dumps(as_json(rows, environment, options), indent=1, default=str) + "\n"
+        )
+        (folder / "truth.md").write_text(table(rows) + "\n")
+    except OSError as error:
+        raise ResultError(
+            f"{folder} cannot be written ({error.strerror}): make room, or choose another folder"
+        ) from None
+    print(f"\n{folder / 'truth.json'}")
+    if any(INTERRUPTED in found["marks"] for found in rows):
+        return INTERRUPTED_STATUS
+    return int(any(found["marks"] for found in rows))
+
+
+def _fill(result: Visit, steps: Mapping[int, int], seconds: float) -> None:
+    latency = Histogram()
+    for microseconds, count in steps.items():
+        for _ in range(count):
+            latency.record(microseconds / 1e6)
+    result.latency = latency.encode()
+    result.requests = latency.count
+    result.steady_requests = float(latency.count)
+    result.steady_s = result.counted_s = seconds
+    if result.requests:
+        result.mean_ms = sum(microseconds * count for microseconds, count in steps.items()) / result.requests / 1e3
+
+
+def _last_line(name: str, stdout: str) -> Mapping[str, Any]:
+    lines = [line for line in stdout.splitlines() if line.startswith("{")]
+    try:
+        return dict(json.loads(lines[-1]))
+    except (IndexError, ValueError):
+        raise GeneratorError(f"{name} printed no result") from None
+
+
+def _estimates(cell: Cell, found: Sequence[Window], side: str) -> dict[str, Estimate]:
+    return statistics.estimates(found, f"{cell.id} {side}", {P50: 50.0})
+
+
+def _calls(found: Sequence[Window]) -> int:
+    return sum(window.calls for window in found)
+
+
+def _text(interval: Mapping[str, float | None] | None, form: str, unit: str = "") -> str:
+    """`8.40 (8.21 to 8.57)`, without the limits where they are not known; a dash without a value."""
+    if interval is None or interval["value"] is None:
+        return "–"
+    text = form.format(interval["value"])
+    if interval["low"] is not None and interval["high"] is not None:
+        text += f" ({form.format(interval['low'])} to {form.format(interval['high'])})"
+    return text + unit

@@ -1,0 +1,1 @@
+"""Servers without a model: what a call costs by itself."""

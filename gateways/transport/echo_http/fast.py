@@ -1,0 +1,150 @@
+"""The same answers with less in between: uvicorn, msgspec and pybase64, without a framework."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from functools import lru_cache
+from urllib.parse import parse_qs
+
+import msgspec
+import pybase64
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from gateways.core.errors import ServeError, Status
+from gateways.upstreams import null
+from gateways.web.body import expect, whole
+from gateways.web.errors import bug, not_allowed, serve_error
+
+BINARY = ("application/octet-stream", "image/jpeg")
+
+
+class StructuredRequest(msgspec.Struct):
+    """Two texts, a number and a map."""
+
+    name: str
+    text: str
+    entries: int = 0
+    attributes: dict[str, str] = {}
+
+
+class Entry(msgspec.Struct):
+    """One entry of an answer."""
+
+    label: str
+    score: float
+
+
+class StructuredAnswer(msgspec.Struct):
+    """The request's own fields, and the entries that it asked for."""
+
+    name: str
+    text: str
+    entries: list[Entry]
+    attributes: dict[str, str]
+
+
+class Base64Request(msgspec.Struct):
+    """An image as base64 text."""
+
+    image: str
+    entries: int = 0
+
+
+class ImageAnswer(msgspec.Struct):
+    """Length and CRC-32 of the image that arrived."""
+
+    size_bytes: int
+    crc32: int
+    entries: list[Entry]
+
+
+class Point(msgspec.Struct):
+    """A point in space."""
+
+    x: float
+    y: float
+    z: float
+
+
+class Vector(msgspec.Struct):
+    """A line through space."""
+
+    start: Point
+    end: Point
+
+
+class Vectors(msgspec.Struct):
+    """The list, as the message ListVectorsResponse has it."""
+
+    vectors: list[Vector]
+
+
+@lru_cache(maxsize=4)
+def vectors(count: int) -> Vectors:
+    """The first `count` vectors."""
+    rows = null.coordinates()[: null.check_vectors(count)]
+    return Vectors([Vector(Point(*row[:3]), Point(*row[3:])) for row in rows])
+
+
+async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+    """The ASGI application for the paths of ANSWERS."""
+    request = Request(scope, receive)
+    await (await _response(request))(scope, receive, send)
+
+
+async def _response(request: Request) -> Response:
+    if request.method != "POST":
+        return not_allowed(request, "POST")
+    try:
+        found = await ANSWERS[request.scope["path"]](request)
+        return Response(msgspec.json.encode(found), media_type="application/json")
+    except ClientDisconnect:
+        return Response(status_code=499)  # nobody reads it
+    except ServeError as error:
+        return await serve_error(request, error)
+    except Exception as error:
+        return await bug(request, error)
+
+
+async def _structured(request: Request) -> StructuredAnswer:
+    asked = await _json(request, StructuredRequest)
+    return StructuredAnswer(asked.name, asked.text, _entries(asked.entries), asked.attributes)
+
+
+async def _base64(request: Request) -> ImageAnswer:
+    asked = await _json(request, Base64Request)
+    return _image(null.unbase64(asked.image, pybase64.b64decode), asked.entries)
+
+
+async def _binary(request: Request) -> ImageAnswer:
+    expect(request, *BINARY)
+    asked = parse_qs(request.url.query).get("entries", ["0"])[-1]
+    if not asked.isdecimal():
+        raise ServeError(Status.INVALID, f"entries is {asked!r}: send 0 to {null.MAX_ENTRIES}")
+    return _image(await whole(request), int(asked))
+
+
+async def _json[T](request: Request, kind: type[T]) -> T:
+    expect(request, "application/json")
+    try:
+        return msgspec.json.decode(await whole(request), type=kind)
+    except msgspec.ValidationError as error:
+        raise ServeError(Status.INVALID, f"{error}: gateways/transport/echo_http/fast.py lists the fields") from None
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise ServeError(Status.INVALID, f"the body is not JSON ({error})") from None
+
+
+def _entries(count: int) -> list[Entry]:
+    return [Entry(label, score) for label, score in null.entries(count)]
+
+
+def _image(image: bytes, entries: int) -> ImageAnswer:
+    size, crc = null.received(image)
+    return ImageAnswer(size, crc, _entries(entries))
+
+
+ANSWERS: Mapping[str, Callable[[Request], Awaitable[StructuredAnswer | ImageAnswer]]] = {
+    "/transport/fast/structured": _structured,
+    "/transport/fast/base64": _base64,
+    "/transport/fast/binary": _binary,
+}

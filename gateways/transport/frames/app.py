@@ -1,0 +1,161 @@
+"""Frames over HTTP.
+
+POST /frames/base64, pybase64, hex, jpeg   {"width", "height", "frame": "<text>"} -> {"frame": "<text>"}
+POST /frames/multipart                     form: width, height, and the bytes as the file `frame` -> the bytes
+GET  /frames/usage                         {"cpu_s", "frames"}: of this process, so far
+
+`base64` is Python's own module, `pybase64` has SIMD, `jpeg` is a JPEG in (pybase64's) base64. JSON is Python's own in
+all of them.
+"""
+
+import base64
+import binascii
+import json
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pybase64
+import simplejpeg
+from starlette.applications import Starlette
+from starlette.datastructures import UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from gateways.core.errors import ServeError, Status
+from gateways.transport.frames.frame import Pixels, Usage, change, pixels, size_of
+from gateways.web.admission import Admission
+from gateways.web.body import MAX_BODY, expect, limited, whole
+from gateways.web.errors import handle_errors
+
+QUALITY = 95  # OpenCV's default, which the published comparison has
+SUBSAMPLING = "420"
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A way to write a frame as text; `read` raises ValueError."""
+
+    read: Callable[[str, int, int], Pixels]
+    write: Callable[[Pixels], str]
+
+
+def _jpeg(text: str, width: int, height: int) -> Pixels:
+    jpeg = pybase64.b64decode(text, validate=True)
+    found = simplejpeg.decode_jpeg_header(jpeg)[:2]  # before it is decoded: a small file may hold a large picture
+    if found != (height, width):
+        raise ServeError(
+            Status.INVALID, f"the JPEG is {found[1]} x {found[0]}, width and height say {width} x {height}"
+        )
+    decoded: Pixels = simplejpeg.decode_jpeg(jpeg)
+    return decoded
+
+
+def _write_jpeg(frame: Pixels) -> str:
+    jpeg = simplejpeg.encode_jpeg(frame, quality=QUALITY, colorsubsampling=SUBSAMPLING)
+    return pybase64.b64encode_as_string(jpeg)
+
+
+TEXTS: Mapping[str, Text] = {
+    "base64": Text(
+        lambda text, width, height: pixels(base64.b64decode(text, validate=True), width, height),
+        lambda frame: base64.b64encode(frame).decode(),
+    ),
+    "pybase64": Text(
+        lambda text, width, height: pixels(pybase64.b64decode(text, validate=True), width, height),
+        lambda frame: pybase64.b64encode_as_string(frame.reshape(-1)),
+    ),
+    "hex": Text(
+        lambda text, width, height: pixels(binascii.unhexlify(text), width, height),
+        lambda frame: binascii.hexlify(frame).decode(),
+    ),
+    "jpeg": Text(_jpeg, _write_jpeg),
+}
+
+
+class _InMemoryParser(MultiPartParser):
+    """Parts stay in memory: the body limit bounds them, and a file on disk would only add time."""
+
+    spool_max_size = MAX_BODY
+    ended = False
+
+    def on_end(self) -> None:
+        """The closing boundary was seen. Without it the last part was cut off: the base class drops it in silence."""
+        self.ended = True
+
+
+def create_app(usage: Usage) -> ASGIApp:
+    """The application."""
+
+    async def multipart(request: Request) -> Response:
+        frame = await _form(request)
+        return _answer(change(frame).tobytes(), "application/octet-stream")
+
+    async def spent(_: Request) -> Response:
+        return _json({"cpu_s": time.process_time(), "frames": usage.frames})
+
+    def as_text(text: Text) -> Callable[[Request], Awaitable[Response]]:
+        async def answer(request: Request) -> Response:
+            frame = _read(text, await _message(request))
+            return _answer(json.dumps({"frame": text.write(change(frame))}).encode(), "application/json")
+
+        return answer
+
+    def _answer(body: bytes, kind: str) -> Response:
+        return Response(body, headers={"server-timing": f"cpu;dur={usage.spent_ms():.3f}"}, media_type=kind)
+
+    routes = [Route(f"/frames/{name}", as_text(text), methods=["POST"]) for name, text in TEXTS.items()]
+    routes += [
+        Route("/frames/multipart", multipart, methods=["POST"]),
+        Route("/frames/usage", spent, methods=["GET"]),
+    ]
+    app = Starlette(routes=routes)
+    handle_errors(app, what_there_is=f"POST to /frames/multipart, {', '.join(TEXTS)}")
+    return Admission(app)
+
+
+def _json(message: object) -> Response:
+    return Response(json.dumps(message), media_type="application/json")
+
+
+async def _message(request: Request) -> dict[str, Any]:
+    expect(request, "application/json")
+    try:
+        found = json.loads(await whole(request))
+    except (ValueError, RecursionError) as error:
+        raise ServeError(Status.INVALID, f"the body is not JSON ({error})") from None
+    if not isinstance(found, dict) or not isinstance(found.get("frame"), str):
+        raise ServeError(Status.INVALID, 'the field "frame" is missing or not a string: send width, height and frame')
+    return found
+
+
+def _read(text: Text, message: Mapping[str, Any]) -> Pixels:
+    width, height = message.get("width"), message.get("height")
+    size_of(width, height)
+    try:
+        return text.read(message["frame"], width, height)  # type: ignore[arg-type]
+    except ValueError as error:
+        raise ServeError(Status.INVALID, f"frame cannot be decoded ({error}): the path says how to write it") from None
+
+
+async def _form(request: Request) -> Pixels:
+    expect(request, "multipart/form-data")
+    parser = _InMemoryParser(request.headers, limited(request), max_files=1, max_fields=2)
+    try:
+        form = await parser.parse()
+    except MultiPartException as error:
+        raise ServeError(Status.INVALID, f"the form cannot be read: {error.message}") from None
+    if not parser.ended:
+        raise ServeError(Status.INVALID, "the form is truncated: it has no closing boundary")
+    part = form.get("frame")
+    if not isinstance(part, UploadFile):
+        raise ServeError(Status.INVALID, 'the form has no file "frame": send width, height and the file frame')
+    data = await part.read()
+    width, height = (
+        int(text) if text.isdecimal() else text for text in (str(form.get("width")), str(form.get("height")))
+    )
+    return pixels(data, width, height)

@@ -1,0 +1,65 @@
+"""FrameService over gRPC, in threads. Requests arrive as bytes: one that is no message gets our status."""
+
+import logging
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NoReturn
+
+import grpc
+from fiveway.transport.v1 import frames_pb2 as pb
+
+from gateways.core.errors import told
+from gateways.core.messages import parse
+from gateways.transport.frames.frame import Usage, change, pixels
+
+log = logging.getLogger(__name__)
+
+CALLS = 8
+"""Calls at once, a thread each: an open stream is one. They bound the memory that messages take."""
+OPTIONS = (
+    ("grpc.max_receive_message_length", 16 * 1024 * 1024),
+    # A second server on the port is a mistake to hear about, not a load balancer.
+    ("grpc.so_reuseport", 0),
+)
+
+
+def create_server(usage: Usage) -> grpc.Server:
+    """The server without a port."""
+
+    def unary(body: bytes, context: grpc.ServicerContext) -> bytes:
+        try:
+            return _changed(usage, pb.ChangeRequest, pb.ChangeResponse, body)
+        except Exception as error:
+            _abort(context, error)
+
+    def stream(bodies: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
+        for body in bodies:
+            try:
+                answer = _changed(usage, pb.ChangeStreamRequest, pb.ChangeStreamResponse, body)
+            except Exception as error:
+                _abort(context, error)
+            yield answer
+
+    handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {
+        "Change": grpc.unary_unary_rpc_method_handler(unary),
+        "ChangeStream": grpc.stream_stream_rpc_method_handler(stream),
+    }
+    return grpc.server(
+        ThreadPoolExecutor(CALLS),
+        handlers=[grpc.method_handlers_generic_handler("fiveway.transport.v1.FrameService", handlers)],
+        options=OPTIONS,
+        maximum_concurrent_rpcs=CALLS,
+    )
+
+
+def _changed(usage: Usage, request: Any, response: Callable[..., Any], body: bytes) -> bytes:
+    asked = parse(request, body)
+    changed = change(pixels(asked.pixels, asked.width, asked.height))
+    answer: bytes = response(pixels=changed.tobytes(), cpu_ms=usage.spent_ms()).SerializeToString()
+    return answer
+
+
+def _abort(context: grpc.ServicerContext, error: Exception) -> NoReturn:
+    """End the call with what the client may know; what it may not goes into the log."""
+    failure = told(error, log)
+    context.abort(grpc.StatusCode[failure.status.grpc], failure.message)

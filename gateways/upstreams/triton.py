@@ -1,0 +1,131 @@
+"""Triton as a predictor: JPEGs are decoded and preprocessed here, in threads; one KServe v2 call per batch."""
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
+from functools import partial
+
+import grpc
+import numpy as np
+import numpy.typing as npt
+from tritonclient.grpc import service_pb2 as kserve
+from tritonclient.grpc import service_pb2_grpc as kserve_grpc
+
+from gateways.core.answer import TOP_K, Prediction
+from gateways.core.answer import top_k as best
+from gateways.core.errors import ServeError, Status
+from gateways.core.manifest import Manifest
+from gateways.core.timing import Stages
+from gateways.upstreams.together import together
+
+log = logging.getLogger(__name__)
+
+MAX_MESSAGE_BYTES = 64 * 1024 * 1024  # a batch of 32 is 19.3 MB
+_CHANNEL = (
+    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    # Find a restarted Triton within 2 s: gRPC's own pauses between tries grow to 2 minutes, and it asks DNS every 30 s.
+    ("grpc.initial_reconnect_backoff_ms", 200),
+    ("grpc.max_reconnect_backoff_ms", 2_000),
+    ("grpc.dns_min_time_between_resolutions_ms", 2_000),
+    # A Triton that vanished without a FIN is noticed under load after 20 + 10 s.
+    ("grpc.keepalive_time_ms", 20_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+)
+STATISTICS_TIMEOUT_S = 2.0
+_FAILED = "Triton failed, it may be restarting or full: try again in a few seconds"
+
+
+class Triton:
+    """The model of `manifest` behind Triton's gRPC at `address` (host:port). `threads` decodes and preprocesses."""
+
+    name = "triton"
+    max_top_k: int | None = None
+
+    def __init__(self, address: str, manifest: Manifest, *, threads: Executor, limit_s: float = 60.0) -> None:
+        self._manifest = manifest
+        self._threads = threads
+        self._limit_s = limit_s
+        self._channel = grpc.aio.insecure_channel(address, options=_CHANNEL)
+        self._stub = kserve_grpc.GRPCInferenceServiceStub(self._channel)
+
+    async def predict(
+        self, jpegs: Sequence[bytes], *, stages: Stages, timeout: float | None, top_k: int = TOP_K
+    ) -> list[Prediction]:
+        """See Predictor. `preprocess` in `stages` includes the wait for a free thread."""
+        limit = self._limit_s if timeout is None else min(timeout, self._limit_s)
+        try:
+            async with asyncio.timeout(limit):
+                with stages.stage("preprocess"):
+                    batch = await self._tensor(jpegs)
+                with stages.stage("backend"):
+                    outputs = await self._infer(batch)
+        except TimeoutError:
+            raise ServeError(
+                Status.TIMEOUT, f"Triton did not answer within {limit:.3g} s: allow more time or send fewer images"
+            ) from None
+        return self._predictions(outputs, top_k)
+
+    async def answered(self) -> int | None:
+        """How many requests for the model Triton has answered, whoever asked; None when it does not say."""
+        request = kserve.ModelStatisticsRequest(name=self._manifest.model)
+        try:
+            statistics = await self._stub.ModelStatistics(request, timeout=STATISTICS_TIMEOUT_S)
+        except grpc.aio.AioRpcError:
+            return None
+        return sum(version.inference_stats.success.count for version in statistics.model_stats)
+
+    async def close(self) -> None:
+        await self._channel.close()
+
+    async def _tensor(self, jpegs: Sequence[bytes]) -> npt.NDArray[np.float32]:
+        """float32 [N, 3, crop, crop]. Photos that still wait for a thread when the call ends are never decoded."""
+        loop, tensor = asyncio.get_running_loop(), self._manifest.preprocess.tensor
+
+        async def one(index: int, jpeg: bytes) -> npt.NDArray[np.float32]:
+            return await loop.run_in_executor(self._threads, partial(tensor, jpeg, name=f"images[{index}]"))
+
+        return np.stack(await together(one(i, jpeg) for i, jpeg in enumerate(jpegs)))
+
+    async def _infer(self, batch: npt.NDArray[np.float32]) -> Mapping[str, npt.NDArray[np.float32]]:
+        """The model's outputs by name. Cancelling this cancels the call."""
+        request = kserve.ModelInferRequest(
+            model_name=self._manifest.model,
+            inputs=[kserve.ModelInferRequest.InferInputTensor(name="image", datatype="FP32", shape=batch.shape)],
+            raw_input_contents=[batch.tobytes()],
+        )
+        try:
+            answer = await self._stub.ModelInfer(request)
+        except grpc.aio.AioRpcError as error:
+            raise self._failed(error) from error
+        return {
+            output.name: np.frombuffer(raw, dtype=np.float32).reshape(output.shape)
+            for output, raw in zip(answer.outputs, answer.raw_output_contents, strict=True)
+        }
+
+    def _predictions(self, outputs: Mapping[str, npt.NDArray[np.float32]], top_k: int) -> list[Prediction]:
+        labels = self._manifest.labels
+        embeddings = outputs["embedding"]
+        classes = [best(row, labels, top_k) for row in outputs["logits"]] if labels else [()] * len(embeddings)
+        return [Prediction(embedding, row) for embedding, row in zip(embeddings, classes, strict=True)]
+
+    def _failed(self, error: grpc.aio.AioRpcError) -> ServeError:
+        log.warning("Triton: %s: %s", error.code().name, error.details())
+        match error.code():
+            case grpc.StatusCode.NOT_FOUND:  # it starts or stops. Our clients name no model, so they could not mend it
+                return ServeError(
+                    Status.UNAVAILABLE,
+                    f"Triton has not loaded {self._manifest.model!r}: try again in a few seconds, then see its log",
+                )
+            # INTERNAL is what a dead model process answers until Triton's health check heals it.
+            case (
+                grpc.StatusCode.UNAVAILABLE
+                | grpc.StatusCode.INTERNAL
+                | grpc.StatusCode.CANCELLED
+                | grpc.StatusCode.RESOURCE_EXHAUSTED
+                | grpc.StatusCode.UNKNOWN
+            ):
+                return ServeError(Status.UNAVAILABLE, _FAILED)
+            case code:  # we made the request, so a wrong one is our fault
+                raise RuntimeError(f"Triton refused our request: {code.name}: {error.details()}") from error

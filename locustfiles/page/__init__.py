@@ -1,0 +1,1 @@
+"""The Locust page: its forms, its tabs, its load shape."""

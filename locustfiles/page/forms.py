@@ -1,0 +1,118 @@
+"""What the Locust page is taught: to refuse runs that would run nothing, and to serve the last report."""
+
+import os
+import re
+from pathlib import Path
+
+from flask import Blueprint, Response, jsonify, make_response, request
+from locust.env import Environment
+from locust.runners import STATE_RUNNING, STATE_SPAWNING, STATE_STOPPING, MasterRunner
+from locust.web import WebUI
+
+from locustfiles import distance, settings
+from locustfiles.clients import CallError
+from locustfiles.page.forms import shape
+from locustfiles.settings import BadSetting
+
+RESULTS = Path(os.environ.get("RESULTS", "/results"))
+"""The repository's results/, where the bench leaves <date>/<machine>/<run>/report.html."""
+# The report needs its own styles and drawings, and nothing else: no script, no other page's frame, no request anywhere.
+REPORT_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+NO_DEFAULT = "Default"
+"""What the form calls no shape."""
+
+
+def teach(environment: Environment, web_ui: WebUI, matrix: shape.Matrix, results: Path = RESULTS) -> None:
+    """Add the shape to the page's list, check its forms, and serve the last report."""
+    assert web_ui.app
+    assert environment.parsed_options
+    # Here and not as a class of the locustfile: Locust would run it whenever no other is chosen, without a page too.
+    assert environment.available_shape_classes is not None
+    environment.available_shape_classes[shape.NAME] = matrix
+
+    @web_ui.app.before_request
+    def check() -> Response | None:
+        if request.endpoint != "locust.swarm":
+            return None
+        try:
+            _check(environment, matrix)
+        except BadSetting as bad:
+            return jsonify({"success": False, "message": str(bad), "host": environment.host})
+        return None
+
+    ours = Blueprint("fiveway-report", __name__, url_prefix=environment.parsed_options.web_base_path)
+
+    @ours.route("/report")
+    @web_ui.auth_required_if_enabled
+    def report() -> Response:
+        return _report(results)
+
+    web_ui.app.register_blueprint(ours)
+
+
+def _check(environment: Environment, matrix: shape.Matrix) -> None:
+    """Refuse the form of `POST /swarm` that cannot be run, before Locust reads it; raises BadSetting."""
+    values = vars(environment.parsed_options) | {"host": environment.host} | request.form.to_dict()
+    busy = environment.runner is not None and environment.runner.state in (
+        STATE_SPAWNING,
+        STATE_RUNNING,
+        STATE_STOPPING,
+    )
+    chosen = request.form.get("shape_class", NO_DEFAULT)
+    if matrix.running:
+        raise BadSetting(f"the {shape.NAME} is running: stop it first")
+    if isinstance(environment.runner, MasterRunner) and not environment.runner.worker_count:
+        raise BadSetting("no worker is connected: wait for one (docker compose ps locust-worker)")
+    # A form that names no class means those that are running (a change of the user count), else all.
+    meant = environment.user_classes_by_name if busy else environment.available_user_classes or {}
+    names = request.form.getlist("user_classes") or list(meant)
+    if chosen == shape.NAME:
+        if busy:
+            raise BadSetting(f"a test is running: stop it before the {shape.NAME} starts")
+        settings.parse(values, names if set(names) - set(meant) else shape.check(values, names))
+    elif chosen == NO_DEFAULT:
+        put_away(settings.parse(values, names))
+    else:
+        raise BadSetting(f"unknown shape class {chosen}: choose {NO_DEFAULT} or {shape.NAME}")
+
+
+def put_away(chosen: settings.Settings) -> None:
+    """Put the edge as far away as was chosen, before anybody connects; raises BadSetting."""
+    if chosen.distance:
+        try:
+            distance.apply(chosen.distance)
+        except CallError as error:
+            raise BadSetting(str(error)) from None
+
+
+def last_report(results: Path) -> Path | None:
+    """The newest report: of the latest date, and on that date the one written last."""
+    found = [
+        (path.parts[-4], path.stat().st_mtime, path)
+        for path in results.glob("*/*/*/report.html")
+        if re.fullmatch(r"\d{4}-\d\d-\d\d", path.parts[-4]) and path.is_file() and _inside(path, results)
+    ]
+    return max(found)[2] if found else None
+
+
+def _inside(path: Path, folder: Path) -> bool:
+    """A link in results/ may lead to another file of results/, and nowhere else."""
+    return path.resolve().is_relative_to(folder.resolve())
+
+
+def _report(results: Path) -> Response:
+    """The one file that is found here: no part of the request names a path."""
+    newest = last_report(results)
+    if newest is None:
+        response = make_response("There is no report yet. Make one with ./scripts/bench fiveway --quick\n", 404)
+        response.mimetype = "text/plain"
+        return response
+    response = make_response(newest.read_text())
+    response.headers["Content-Security-Policy"] = REPORT_POLICY
+    response.headers["X-Content-Type-Options"] = "nosniff"
+    response.headers["Referrer-Policy"] = "no-referrer"
+    response.headers["Cache-Control"] = "no-store"
+    return response

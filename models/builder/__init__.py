@@ -1,0 +1,1 @@
+"""Makes what is served of a model.toml."""

@@ -1,0 +1,212 @@
+"""Every artefact of one model, written into an empty folder; manifest.json comes last."""
+
+import json
+import os
+import shutil
+import tempfile
+import warnings
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from gateways.core.manifest import SCHEMA, Parity
+from models.builder import parity, repository, tensors
+from models.builder.currency import DECODER, HANDLER, digests, photos, sha256
+from models.builder.repository import Accelerator
+from models.builder.sources import Loaded, Origin, labels, load
+from models.builder.spec import ImageSpec, Spec, SpecError, TensorsSpec
+
+OPSET = 17
+
+Tensor = npt.NDArray[np.float32]
+
+
+def export(spec: Spec, key: str, accelerator: Accelerator, directory: Path) -> Origin:
+    """Write the artefacts of `spec` into `directory`. Raises BuildError where that cannot be done."""
+    with tempfile.TemporaryDirectory(dir=directory) as scratch:
+        about: dict[str, Any] = {}
+        if isinstance(spec, TensorsSpec):
+            origin: Origin = tensors.export(spec, directory, Path(scratch))
+        else:
+            assert isinstance(spec, ImageSpec)
+            origin, about = image_model(spec, accelerator, directory, Path(scratch))
+    manifest(spec, origin, key, about, directory)
+    return origin
+
+
+def image_model(
+    spec: ImageSpec, accelerator: Accelerator, directory: Path, scratch: Path
+) -> tuple[Origin, dict[str, Any]]:
+    """Every artefact of a model of photos, and what its manifest says besides."""
+    # Debian's build of PyTorch stalls in this fuser.
+    torch._C._jit_set_texpr_fuser_enabled(False)
+    # The fused attention operator exists neither in ONNX nor in every PyTorch that may load the trace.
+    torch.backends.mha.set_fastpath_enabled(False)
+    loaded = load(spec, scratch)
+    photographs = sample_tensors(spec, directory / "tensors")
+    with torch.inference_mode():
+        agreement = models(spec, loaded, photographs, directory)
+    if spec.labels:
+        write_labels(spec, directory)
+    triton(spec, loaded, accelerator, directory)
+    archive(spec, directory, scratch)
+    about = {
+        "preprocess": asdict(spec.preprocess),
+        "embedding_dim": spec.embedding_dim,
+        "classes": spec.classes,
+        "parity": asdict(agreement),
+    }
+    return loaded, about
+
+
+def sample_tensors(spec: ImageSpec, directory: Path) -> dict[str, Tensor]:
+    """Every sample photo preprocessed, float32 [3, H, W] by photo name, and written as .npy."""
+    directory.mkdir()
+    tensors = {photo.stem: spec.preprocess.tensor(photo.read_bytes()) for photo in photos()}
+    for name, tensor in tensors.items():
+        np.save(directory / f"{name}.npy", tensor)
+    return tensors
+
+
+def models(spec: ImageSpec, loaded: Loaded, tensors: dict[str, Tensor], directory: Path) -> Parity:
+    """Write model.pt and the ONNX file, and hold both against the PyTorch module; the answer is ONNX's agreement."""
+    names, batch = list(tensors), np.stack(list(tensors.values()))
+    wanted = [output.numpy() for output in loaded.module(torch.from_numpy(batch))]
+    shapes = {name: output.shape[1:] for name, output in zip(spec.outputs, wanted, strict=True)}
+    if shapes != {name: (width,) for name, width in spec.outputs.items()}:
+        raise SpecError(f"models/{spec.name}/model.toml: the model answers {shapes}, the spec says {spec.outputs}")
+
+    example = torch.from_numpy(batch[:2])  # two images: a batch of one would be traced as a constant by some models
+    script = directory / "model.pt"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about shapes that become constants: the image size is, batches are checked
+        torch.jit.trace(loaded.module, example).save(str(script))
+        onnx_file = directory / "repository" / spec.name / "1" / "model.onnx"
+        write_onnx(spec, loaded, example, onnx_file)
+    parity.check("TorchScript", names, wanted, run_script(script, batch))
+    return parity.check("ONNX", names, wanted, run_onnx(onnx_file, batch))
+
+
+def write_onnx(spec: ImageSpec, loaded: Loaded, example: torch.Tensor, path: Path) -> None:
+    """Dynamic batch: input `image`, outputs as the spec names them. Opset 17, where it was not ONNX before."""
+    import onnx
+
+    path.parent.mkdir(parents=True)
+    if loaded.graph:
+        shutil.copyfile(loaded.graph, path)
+        return
+    names = ["image", *spec.outputs]
+    torch.onnx.export(
+        loaded.module,
+        (example,),
+        str(path),
+        opset_version=OPSET,
+        input_names=names[:1],
+        output_names=names[1:],
+        dynamic_axes={name: {0: "batch"} for name in names},
+        dynamo=False,
+    )
+    onnx.checker.check_model(str(path))
+
+
+def run_script(path: Path, batch: Tensor) -> list[Tensor]:
+    """The outputs of the saved file for the first photo alone and the others as one batch: two batch sizes."""
+    model = torch.jit.load(str(path))
+    parts = [[output.numpy() for output in model(torch.from_numpy(part))] for part in (batch[:1], batch[1:])]
+    return [np.concatenate(pair) for pair in zip(*parts, strict=True)]
+
+
+def run_onnx(path: Path, batch: Tensor) -> list[Tensor]:
+    """As run_script, on ONNX Runtime's CPU provider."""
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    parts = [session.run(None, {"image": part}) for part in (batch[:1], batch[1:])]
+    return [np.concatenate(pair) for pair in zip(*parts, strict=True)]
+
+
+def write_labels(spec: ImageSpec, directory: Path) -> None:
+    """labels.txt: one label a line, by class index."""
+    lines = labels(spec.labels)
+    if len(lines) != spec.classes:
+        raise SpecError(f"models/{spec.name}/model.toml: {len(lines)} labels, but classes = {spec.classes}")
+    (directory / "labels.txt").write_text("".join(f"{line}\n" for line in lines))
+
+
+def triton(spec: ImageSpec, loaded: Loaded, accelerator: Accelerator, directory: Path) -> None:
+    """Complete the Triton model repository around the ONNX file.
+
+    <model>; <model>_trt with the same weights; <model>_jpeg.
+    """
+    names = (spec.name, f"{spec.name}_trt")
+    file, twin = (directory / "repository" / name / "1" / "model.onnx" for name in names)
+    for name, checksum in zip(names, ("", sha256(file)), strict=True):
+        folder = directory / "repository" / name
+        (folder / "1").mkdir(parents=True, exist_ok=True)
+        (folder / "config.pbtxt").write_text(repository.config(spec, name, loaded.weights, accelerator, checksum))
+        if spec.labels:
+            shutil.copyfile(directory / "labels.txt", folder / "labels.txt")
+    try:
+        os.link(file, twin)
+    except OSError:  # a file system without hard links
+        shutil.copyfile(file, twin)
+    triton_jpeg(spec, directory / "repository")
+
+
+def triton_jpeg(spec: ImageSpec, models: Path) -> None:
+    """<model>_jpeg in the repository `models`: <model>_preprocess and then <model>, which must be there."""
+    for name, text in (
+        (f"{spec.name}_preprocess", repository.preprocess_config(spec)),
+        (f"{spec.name}_jpeg", repository.jpeg_config(spec)),
+    ):
+        (models / name / "1").mkdir(parents=True)
+        (models / name / "config.pbtxt").write_text(text)
+    shutil.copyfile(DECODER, models / f"{spec.name}_preprocess" / "1" / "model.py")
+
+
+def archive(spec: ImageSpec, directory: Path, scratch: Path) -> None:
+    """The TorchServe archive: the handler and model.pt. The handler reads the manifest and labels in the artefacts."""
+    from model_archiver.model_archiver_config import ModelArchiverConfig
+    from model_archiver.model_packaging import generate_model_archive
+
+    if not HANDLER.is_file():
+        raise SpecError(f"{HANDLER} is absent: it is the handler of the .mar")
+    target = directory / "mar"
+    target.mkdir()
+    config = ModelArchiverConfig(
+        model_name=spec.name,
+        version="1.0",
+        serialized_file=str(directory / "model.pt"),
+        handler=str(HANDLER),
+        export_path=str(target),
+        archive_format="zip-store",
+    )
+    # The archiver copies everything to <temporary folder>/<model> first: not into a container's memory.
+    before, tempfile.tempdir = tempfile.tempdir, str(scratch)
+    try:
+        generate_model_archive(config)
+    finally:
+        tempfile.tempdir = before
+
+
+def manifest(spec: Spec, origin: Origin, key: str, about: Mapping[str, Any], directory: Path) -> None:
+    """manifest.json, atomically: its presence says that all the rest is whole."""
+    names = sorted(path.relative_to(directory).as_posix() for path in directory.rglob("*") if path.is_file())
+    data = {
+        "schema": SCHEMA,
+        "model": spec.name,
+        "kind": spec.kind,
+        "weights": origin.weights,
+        "weights_source": origin.source,
+        **about,
+        "build_key": key,
+        "files": digests(directory, names),
+    }
+    partial = directory / "manifest.json.partial"
+    partial.write_text(json.dumps(data, indent=1) + "\n")
+    partial.rename(directory / "manifest.json")

@@ -1,0 +1,84 @@
+"""An image model that is an ONNX file: our names for its tensors, its PyTorch form for the routes that take photos."""
+
+from pathlib import Path
+
+from torch import Tensor, nn
+
+from models.builder.errors import BuildError
+from models.builder.spec import ImageSpec, SpecError
+
+
+class Outputs(nn.Module):
+    """image [N,3,H,W] -> (embedding [N,D],) or (embedding [N,D], logits [N,C]): what the converter's module answers."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.trunk = module
+
+    def forward(self, image: Tensor) -> tuple[Tensor, ...]:
+        answer = self.trunk(image)
+        return (answer,) if isinstance(answer, Tensor) else tuple(answer)
+
+
+def named(path: Path, spec: ImageSpec, scratch: Path) -> Path:
+    """A copy of the graph with input `image` and the spec's outputs, simplified. Raises SpecError.
+
+    ONNX Runtime's basic optimisations stay within standard ONNX: constants are folded and renaming nodes go, which
+    the converter below needs.
+    """
+    import onnx
+    import onnxruntime
+    from onnx import TensorProto, helper
+
+    toml = f"models/{spec.name}/model.toml"
+    try:
+        model = onnx.load(str(path))
+    except Exception as error:  # protobuf's own, which is not ours to import
+        raise SpecError(f"{toml}: the weights are no ONNX model ({error})") from error
+    made = {name for node in model.graph.node for name in node.output}
+    constants = {one.name for one in model.graph.initializer}
+    taken = [one.name for one in model.graph.input if one.name not in constants]
+    if taken != [spec.source.input]:
+        raise SpecError(f"{toml}: source.input is {spec.source.input}, the graph takes {', '.join(taken)}")
+    side = spec.preprocess.crop
+    image = helper.make_tensor_value_info("image", TensorProto.FLOAT, ["batch", 3, side, side])
+    outputs = []
+    for name, width in spec.outputs.items():
+        inside = getattr(spec.source, name)
+        if inside not in made:
+            raise SpecError(f"{toml}: source.{name}: the graph has no tensor {inside}")
+        outputs.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", width]))
+        if inside != name:
+            model.graph.node.append(helper.make_node("Identity", [inside], [name]))
+    if spec.source.input != "image":
+        model.graph.node.insert(0, helper.make_node("Identity", ["image"], [spec.source.input]))
+    for field, tensors in (("input", [image]), ("output", outputs)):
+        model.graph.ClearField(field)
+        getattr(model.graph, field).extend(tensors)
+    model.graph.ClearField("value_info")
+    renamed, simple = scratch / "named.onnx", scratch / "simple.onnx"
+    onnx.save(model, str(renamed))
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    options.optimized_model_filepath = str(simple)
+    options.log_severity_level = 3
+    try:
+        onnxruntime.InferenceSession(str(renamed), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # its exceptions have no common class
+        reason = " ".join(str(error).split())[:300]
+        raise SpecError(f"{toml}: the graph does not take [N,3,{side},{side}]: {reason}") from error
+    return simple
+
+
+def module(path: Path) -> nn.Module:
+    """The graph in PyTorch. Raises BuildError for one that the converter does not know."""
+    import onnx
+    import onnx2torch
+
+    try:
+        return Outputs(onnx2torch.convert(onnx.load(str(path)))).eval()
+    except Exception as error:  # NotImplementedError, KeyError, ...: by operator
+        raise BuildError(
+            f"this graph has no PyTorch form ({type(error).__name__}: {error}), which the photo routes need: "
+            'serve it on the tensor routes with kind = "tensors"'
+        ) from error

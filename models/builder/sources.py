@@ -1,0 +1,190 @@
+"""From a spec to a PyTorch module: one small function per source kind, which a model.toml names.
+
+A function gets the library's name for the architecture and a file of weights (None: keep the random ones) and returns
+the plain module. What all share is in `load`: where the weights come from, the seed, the cut into embedding and logits.
+An ONNX file is both architecture and weights: models/builder/from_onnx.py.
+"""
+
+import importlib.util
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from models.builder import from_onnx
+from models.builder.errors import BuildError
+from models.builder.hub import Unreachable, fetch
+from models.builder.spec import ImageSpec, SpecError, Weights
+
+SEED = 0
+
+
+class TwoOutputs(nn.Module):
+    """image [N,3,H,W] -> (embedding [N,D], logits [N,C]): the module cut in front of its last layer."""
+
+    def __init__(self, module: nn.Module, head: str) -> None:
+        super().__init__()
+        self.head = module.get_submodule(head)
+        module.set_submodule(head, nn.Identity())
+        self.trunk = module
+
+    def forward(self, image: Tensor) -> tuple[Tensor, Tensor]:
+        embedding = self.trunk(image)
+        return embedding, self.head(embedding)
+
+
+class OneOutput(nn.Module):
+    """image [N,3,H,W] -> (embedding [N,D],)."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.trunk = module
+
+    def forward(self, image: Tensor) -> tuple[Tensor]:
+        return (self.trunk(image),)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Whether a model's weights are real; `source` says in words where they come from."""
+
+    weights: Literal["real", "random"]
+    source: str
+
+
+@dataclass(frozen=True)
+class Loaded(Origin):
+    """A model ready to export. `graph` is its ONNX file, where it began as one."""
+
+    module: nn.Module
+    graph: Path | None = None
+
+
+def efficientnet_lite(name: str, weights: Path | None) -> nn.Module:
+    """PyPI's efficientnet-lite-pytorch."""
+    from efficientnet_lite_pytorch import EfficientNet
+
+    module: nn.Module = EfficientNet.from_name(name)
+    if weights:
+        module.load_state_dict(torch.load(weights, map_location="cpu", weights_only=True))
+    return module
+
+
+def open_clip(name: str, weights: Path | None) -> nn.Module:
+    """The image tower of an OpenCLIP model."""
+    import open_clip
+
+    # OpenAI's weights are a TorchScript archive, which weights_only refuses; hub.fetch has checked the file's SHA-256.
+    model = open_clip.create_model(name, pretrained=str(weights) if weights else None, weights_only=False)
+    visual: nn.Module = model.visual
+    return visual
+
+
+def torchvision(name: str, weights: Path | None) -> nn.Module:
+    """Any classifier of torchvision.models. Its own loader reads the file: it mends old checkpoints' key names."""
+    from torchvision import models
+
+    if weights is None:
+        module: nn.Module = models.get_model(name, weights=None)
+        return module
+    torch.hub.set_dir(str(weights.parent))
+    checkpoints = weights.parent / "checkpoints"
+    checkpoints.mkdir(exist_ok=True)
+    named = [entry for entry in models.get_model_weights(name) if Path(entry.url).name == weights.name]
+    if not named:
+        raise SpecError(f"torchvision's {name} has no weights {weights.name}: take the url from its weights enum")
+    weights.rename(checkpoints / weights.name)
+    return models.get_model(name, weights=named[0])
+
+
+def timm(name: str, weights: Path | None) -> nn.Module:
+    """Any image model of timm, with a file of its state, as .safetensors or not."""
+    import timm
+
+    module: nn.Module = timm.create_model(name, pretrained=False, checkpoint_path=str(weights or ""))
+    return module
+
+
+SOURCES: dict[str, Callable[[str, Path | None], nn.Module]] = {
+    "efficientnet_lite": efficientnet_lite,
+    "open_clip": open_clip,
+    "timm": timm,
+    "torchvision": torchvision,
+}
+
+
+def load(spec: ImageSpec, scratch: Path) -> Loaded:
+    """The model of `spec`; a download lands in `scratch`. Raises SpecError and hub.BadDownload.
+
+    Where the hub cannot be reached the weights are random, from a fixed seed: same shapes, same speed, no meaning.
+    """
+    if spec.source.kind not in (*SOURCES, "onnx"):
+        raise SpecError(f"models/{spec.name}/model.toml: source.kind must be one of {', '.join((*SOURCES, 'onnx'))}")
+    if spec.source.kind == "onnx":
+        path, origin = file_of(spec.weights, scratch)
+        graph = from_onnx.named(path, spec, scratch)
+        return Loaded(origin.weights, origin.source, from_onnx.module(graph), graph)
+    weights: Path | None
+    try:
+        weights, origin = file_of(spec.weights, scratch)
+    except Absent as absent:
+        weights, origin = None, Origin("random", f"random, seed {SEED}: {absent}")
+    torch.manual_seed(SEED)
+    module = SOURCES[spec.source.kind](spec.source.name, weights)
+    cut = TwoOutputs(module, spec.source.head) if spec.source.head else OneOutput(module)
+    return Loaded(origin.weights, origin.source, cut.float().eval())
+
+
+class Absent(BuildError):
+    """No hub gave the file."""
+
+
+def file_of(weights: Weights, scratch: Path) -> tuple[Path, Origin]:
+    """The file of weights: where a package has it, or downloaded to `scratch`. Raises Absent and hub.BadDownload."""
+    if weights.file:
+        return _installed(weights.file), Origin("real", weights.file)
+    path = scratch / weights.url.rsplit("/", 1)[-1]
+    try:
+        fetch(weights.url, weights.sha256, path)
+    except Unreachable as reason:
+        raise Absent(f"{weights.url} could not be fetched ({reason})") from reason
+    return path, Origin("real", weights.url)
+
+
+def _imagenet() -> list[str]:
+    from torchvision.models._meta import _IMAGENET_CATEGORIES
+
+    return list(_IMAGENET_CATEGORIES)
+
+
+def _magika() -> list[str]:
+    about = json.loads(_installed("magika/models/standard_v3_3/config.min.json").read_text())
+    return list(about["target_labels_space"])
+
+
+LABELS: dict[str, Callable[[], list[str]]] = {"imagenet": _imagenet, "magika": _magika}
+
+
+def labels(name: str) -> list[str]:
+    """The class labels called `name` in a spec, by class index. Raises SpecError."""
+    if name not in LABELS:
+        raise SpecError(
+            f"labels {name!r} are not known (known: {', '.join(LABELS)}): add them to models/builder/sources.py"
+        )
+    return LABELS[name]()
+
+
+def _installed(file: str) -> Path:
+    """The path of "package/file" without importing the package."""
+    package, _, rest = file.partition("/")
+    found = importlib.util.find_spec(package)
+    if not found or not found.origin:
+        raise SpecError(f"package {package} is not installed: add it to models/requirements.in")
+    path = Path(found.origin).parent / rest
+    if not path.is_file():
+        raise SpecError(f"package {package} has no {rest}: look for another name in this version")
+    return path

@@ -1,0 +1,1 @@
+"""Ours, inside servers that are not."""

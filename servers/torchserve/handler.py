@@ -1,0 +1,170 @@
+"""The handler inside the .mar: JPEG or base64 JSON in, JSON out, one answer per request of a batch.
+
+TorchServe collects single requests into a batch. A bad image fails its own request only: the others are answered. Over
+gRPC, TorchServe cannot say a status per request: it answers OK with the error JSON in `prediction`.
+
+To unregister a model under load would leave its waiting requests without an answer for good. So a model that is no
+longer served is retired (swap.py): its worker stays, without the model, and answers 404.
+
+TorchServe demands that a handler's module defines exactly one class.
+"""
+
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+import pybase64
+
+from gateways.core.answer import Prediction
+from gateways.core.errors import ServeError, Status, as_serve_error
+from gateways.core.manifest import Manifest
+from gateways.core.timing import Stages
+from gateways.upstreams.torch import Model, give_back_memory, pick_device
+
+ANSWERED = Path("/tmp/answered")
+"""Touched whenever the model has answered: the proof of life that the healthcheck reads."""
+
+RETIRED = Path("/tmp/retired")
+"""One file per retired model, touched whenever its worker refuses a request."""
+
+JSON = "application/json"
+TAKEN = ("", "image/jpeg", "application/octet-stream", "multipart/form-data", JSON)
+
+log = logging.getLogger(__name__)
+
+
+def jpeg_of(fields: Mapping[str, Any], content_type: str) -> bytes:
+    """The JPEG of one request. Raises ServeError.
+
+    `fields`: `body` (a raw HTTP body) or `data` (a gRPC input or a form part). JSON is known by its type, or over gRPC,
+    which has none, by its first byte: no JPEG starts with a brace.
+    """
+    kind = content_type.partition(";")[0].strip().lower()
+    if kind not in TAKEN:
+        text = f"content-type is {kind}: send image/jpeg, or {JSON} with" + ' {"image": "<base64>"}'
+        raise ServeError(Status.UNSUPPORTED_MEDIA, text)
+    value = fields.get("body", fields.get("data"))
+    if value is None:
+        raise ServeError(Status.INVALID, 'no image: send it as the body, or under the key "data"')
+    data = bytes(value)
+    return _from_json(data) if kind == JSON or data[:1] == b"{" else data
+
+
+def _from_json(data: bytes) -> bytes:
+    try:
+        message = orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        raise ServeError(Status.INVALID, f'the body is not JSON ({error}): send {{"image": "<base64>"}}') from None
+    text = message.get("image") if isinstance(message, dict) else None
+    if not isinstance(text, str):
+        raise ServeError(Status.INVALID, 'the field "image" is missing or not a string: send {"image": "<base64>"}')
+    try:
+        return pybase64.b64decode(text, validate=True)
+    except ValueError:
+        raise ServeError(
+            Status.INVALID, '"image" is not base64: send standard base64 with padding, without line breaks'
+        ) from None
+
+
+class JpegHandler:
+    """Loaded once per worker process by TorchServe."""
+
+    def initialize(self, context: Any) -> None:
+        """Load the model from the archive, labels and preprocessing from the artefacts."""
+        # The worker's own lines per request ("Backend received inference", metrics) are INFO; ours are not.
+        logging.getLogger().setLevel(logging.WARNING)
+        self._manifest = Manifest.load(Path("/artifacts"), context.model_name)
+        archive = Path(context.system_properties["model_dir"])
+        self._path = archive / context.manifest["model"]["serializedFile"]
+        self._batch_size = context.system_properties["batch_size"]
+        self._model: Model | None = None
+        self._load()
+        self._decoders = ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="decode")
+
+    def handle(self, data: list[Mapping[str, Any]], context: Any) -> list[bytes]:
+        """One JSON answer per request, in order; status and Server-Timing are set on the context."""
+        stages = [Stages() for _ in data]
+        types = [_header(context.get_all_request_header(i), "content-type") for i in range(len(data))]
+        answers: Sequence[Prediction | ServeError]
+        if (retired := RETIRED / self._manifest.model).exists():
+            retired.touch()
+            answers = [self._refuse()] * len(data)
+        else:
+            model = self._load()
+            answers = self._predict(model, list(self._decoders.map(self._decode, data, types, stages)), stages)
+        bodies = []
+        for i, answer in enumerate(answers):
+            with stages[i].stage("encode"):
+                body, status = self._encode(answer)
+            bodies.append(body)
+            context.set_response_status(status, HTTPStatus(status).phrase, i)
+            context.set_response_content_type(i, JSON)
+            context.set_response_header(i, "server-timing", stages[i].header())
+        return bodies
+
+    def _load(self) -> Model:
+        """The model; loaded first where there is none, or none since it was retired."""
+        if not self._model:
+            self._model = Model(self._path, self._manifest, pick_device(), self._batch_size)
+        return self._model
+
+    def _refuse(self) -> ServeError:
+        if self._model:
+            self._model = None
+            give_back_memory()
+        text = f"model not available: {self._manifest.model} is not served any more, another model was swapped in"
+        return ServeError(Status.NOT_FOUND, text)
+
+    def _decode(
+        self, fields: Mapping[str, Any], content_type: str, stages: Stages
+    ) -> npt.NDArray[np.float32] | ServeError:
+        """The input tensor [1, 3, H, W], or why there is none: an error must not reach the other requests."""
+        try:
+            with stages.stage("preprocess"):
+                return self._manifest.preprocess.tensor(jpeg_of(fields, content_type))[None]
+        except Exception as error:
+            if not isinstance(error, ServeError):
+                log.exception("decode failed")
+            return as_serve_error(error)
+
+    def _predict(
+        self, model: Model, decoded: list[npt.NDArray[np.float32] | ServeError], stages: list[Stages]
+    ) -> list[Prediction | ServeError]:
+        """One batch of all good tensors; errors stay at their places."""
+        good = [i for i, item in enumerate(decoded) if not isinstance(item, ServeError)]
+        answers: list[Any] = list(decoded)
+        if good:
+            compute = Stages()
+            with compute.stage("compute"):
+                predictions = model([answers[i] for i in good])
+            for i, prediction in zip(good, predictions, strict=True):
+                answers[i] = prediction
+                stages[i].merge(compute)
+            ANSWERED.touch()
+        return answers
+
+    def _encode(self, answer: Prediction | ServeError) -> tuple[bytes, int]:
+        """The JSON body and its HTTP status."""
+        if isinstance(answer, ServeError):
+            status = answer.status.http
+            kind = "InvalidInput" if status < HTTPStatus.INTERNAL_SERVER_ERROR else "InternalError"
+            return orjson.dumps({"code": status, "type": kind, "message": answer.message}), status
+        content = {
+            "model": self._manifest.model,
+            "weights": self._manifest.weights,
+            "embedding": answer.embedding,
+            "classes": answer.classes,
+        }
+        return orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY), HTTPStatus.OK
+
+
+def _header(headers: Mapping[str, Any], name: str) -> str:
+    """A request header by its name in any case; "" when absent (gRPC has none)."""
+    return next((str(value) for key, value in headers.items() if key.lower() == name), "")

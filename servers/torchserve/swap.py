@@ -1,0 +1,91 @@
+"""TorchServe's part of scripts/swap, run in its container: python3 -m servers.torchserve.swap load|tidy
+
+model    print what must be loaded at the start, nothing while the served model takes no photos
+load     register what serving.next.json names and wait until it answers; exit 1 with the reason where it does not
+tidy     retire all that serving.json does not name (handler.py says why it is not unregistered)
+"""
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import urlencode
+
+from gateways.core.health import PHOTO, request
+from gateways.core.serving import NEXT, Serving, ServingError, followed
+
+ARTIFACTS = Path("/artifacts")
+RETIRED = Path("/tmp/retired")  # read by handler.py
+INFERENCE, MANAGEMENT = 8080, 8081
+LOAD_S = 180.0
+CALL_S = 20.0
+# A retired model that nobody asked for so long can be unregistered: no request of its waits.
+QUIET_S = 30.0
+
+
+def print_model() -> None:
+    serving = Serving.load(ARTIFACTS)
+    RETIRED.mkdir(exist_ok=True)
+    print(serving.model if serving.images else "")
+    followed(serving)
+
+
+def load_next() -> None:
+    serving = Serving.load(ARTIFACTS, NEXT)
+    if not serving.images:
+        return
+    _forget_the_quiet(serving.model)
+    (RETIRED / serving.model).unlink(missing_ok=True)
+    if serving.model not in _registered():
+        # As in config.properties.
+        options = {"batch_size": 8, "max_batch_delay": 1, "response_timeout": 20, "startup_timeout": 120}
+        query = {"url": f"{serving.model}.mar", "initial_workers": 1, "synchronous": "true", **options}
+        request("POST", MANAGEMENT, f"/models?{urlencode(query)}", timeout=LOAD_S)
+    end = time.monotonic() + LOAD_S
+    while True:
+        try:
+            path = f"/predictions/{serving.model}"
+            request("POST", INFERENCE, path, PHOTO, {"content-type": "image/jpeg"}, timeout=CALL_S)
+            return
+        except (RuntimeError, OSError) as error:
+            if time.monotonic() > end:
+                raise RuntimeError(f"{serving.model} is registered but does not answer: {error}") from error
+            time.sleep(0.5)
+
+
+def tidy() -> None:
+    serving = Serving.load(ARTIFACTS)
+    for model in _registered() - ({serving.model} if serving.images else set()):
+        (RETIRED / model).touch()
+    followed(serving)
+
+
+def _forget_the_quiet(wanted: str) -> None:
+    """Unregister what was retired long ago: its worker still holds memory."""
+    for model in _registered() - {wanted}:
+        marker = RETIRED / model
+        if marker.exists() and time.time() - marker.stat().st_mtime > QUIET_S:
+            request("DELETE", MANAGEMENT, f"/models/{model}", timeout=CALL_S)
+            marker.unlink()
+
+
+def _registered() -> set[str]:
+    found = json.loads(request("GET", MANAGEMENT, "/models?limit=1000", timeout=CALL_S))
+    return {one["modelName"] for one in found["models"]}
+
+
+def main(arguments: list[str]) -> int:
+    steps: dict[str, Callable[[], None]] = {"model": print_model, "load": load_next, "tidy": tidy}
+    if len(arguments) != 1 or arguments[0] not in steps:
+        sys.exit(__doc__)
+    try:
+        steps[arguments[0]]()
+    except (RuntimeError, OSError, ServingError) as error:
+        print(f"torchserve: {' '.join(str(error).split())}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
