@@ -1,23 +1,30 @@
 """What tests share: the repository, the photos, and a stack that is known to be up."""
 
+import functools
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.docker import containers, health, service_of, wait_until
-from tests.repository import ROOT
+from tests.repository import ROOT, compose
 
 PHOTOS = ROOT / "models" / "photos"
-STACK = {"edge", "jpeg-http", "locust-master", "locust-worker", "torchserve", "triton", "typed-grpc"}
-TRANSPORT = {"distance", "echo-grpc", "echo-http", "frames", "seldon-grpc", "seldon-http"}
-"""Of the profile of that name."""
 # Kills servers: whatever runs with it would see them die.
 LAST = "test_healing.py"
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What kills servers runs after everything else; the order of the rest stays."""
-    items.sort(key=lambda item: item.path.name == LAST)
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--shard", default="1/1", metavar="I/N", help="only the I-th of N shares of the test files")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What kills servers runs after everything else; the order of the rest stays. Of a shard, its files only."""
+    share, shares = map(int, config.getoption("--shard").split("/"))
+    files = sorted({item.path for item in items})
+    mine = set(files[share - 1 :: shares])
+    config.hook.pytest_deselected(items=[item for item in items if item.path not in mine])
+    items[:] = sorted((item for item in items if item.path in mine), key=lambda item: item.path.name == LAST)
 
 
 @pytest.fixture(scope="session")
@@ -38,11 +45,19 @@ def photos() -> dict[str, bytes]:
     return {path.stem: path.read_bytes() for path in sorted(PHOTOS.glob("*.jpg"))}
 
 
+@functools.cache
+def services() -> set[str]:
+    """Those that go on running, the profile `transport` too: what scripts/test has started."""
+    found: dict[str, dict[str, Any]] = compose()["services"]
+    wanted = {name for name, about in found.items() if not set(about.get("profiles", ())) - {"transport"}}
+    return {name for name in wanted if found[name]["restart"] != "no"}
+
+
 @pytest.fixture(scope="session")
 def stack() -> None:
     """Waits until every service is healthy; one line says what is not."""
     try:
-        wait_until(all_healthy, "the stack is not up and healthy (start it with ./scripts/up)", seconds=90, every=2)
+        wait_until(all_healthy, "the stack is not up and healthy (scripts/test starts it)", seconds=90, every=2)
     except AssertionError as error:
         pytest.exit(str(error), returncode=1)
 
@@ -50,8 +65,8 @@ def stack() -> None:
 def all_healthy() -> bool:
     """True when every service runs and is healthy; raises RuntimeError with what is not."""
     states = [(service_of(found), health(found)) for found in containers()]
-    wrong = sorted({f"{name} is {state}" for name, state in states if name in STACK and state != "healthy"})
-    missing = STACK - {name for name, _ in states}
+    wrong = sorted({f"{name} is {state}" for name, state in states if name in services() and state != "healthy"})
+    missing = services() - {name for name, _ in states}
     if wrong or missing:
         raise RuntimeError(", ".join([*wrong, *(f"{name} is not running" for name in sorted(missing))]))
     return True

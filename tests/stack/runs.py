@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from bench.studies.study import Study
 from tests.repository import ROOT
 
 OUTPUT = ROOT / "out" / "results"
@@ -57,11 +56,3 @@ def answered(found: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any], dict[
         assert visit["requests"] > 0, about
         assert visit["failures"] == 0, about
         yield about, cell, visit
-
-
-def verdicts(found: dict[str, Any], study: Study) -> dict[str, str]:
-    """Claim -> one of three words, for each of the study's claims."""
-    said = {one["id"]: one["verdict"] for one in found["analysis"]["hypotheses"]}
-    assert list(said) == [claim.id for claim in study.claims]
-    assert set(said.values()) <= {"reproduced", "not reproduced", "cannot tell"}
-    return said

@@ -34,7 +34,8 @@ def test_bad_input_is_refused_and_the_next_good_request_works(refusal: Refusal, 
     assert len(client([photo])) == 1
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_memory_does_not_grow() -> None:
     """Every bad request again and again: what each server holds reaches a level and stays there.
 
@@ -51,6 +52,7 @@ def test_memory_does_not_grow() -> None:
             grown = {name: min(now[name] for now in looks[-3:]) - max(old[name] for old in before) for name in looks[0]}
 
 
+@pytest.mark.slow
 def test_triton_keeps_a_pool_and_no_more() -> None:
     """Large messages over gRPC fill the pool of objects that Triton reuses, and then nothing grows."""
     large = [refusal.build() for refusal in CASES_BY_NAME["64 MiB body"].refusals if refusal.route == "onnx-grpc"]

@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from tests.stack.runs import OUTPUT, bench, finished, folder_in, result, visits
 FIVEWAY = ["jpeg-http", "onnx-http", "onnx-grpc", "trt-http", "trt-grpc"]
 # A visit takes about half a second more than its window and warm-up.
 SHORT = ["--seconds", "0.6", "--blocks", "3"]
+ONE_CELL = ["--routes", "onnx-http", "--batches", "1", "--concurrency", "1"]
 
 
 @pytest.fixture(scope="module")
@@ -53,16 +54,15 @@ def test_the_routes_agree_before_they_are_timed(fiveway: tuple[dict[str, Any], P
     assert all(one["agrees"] and one["cosine"] >= 0.999 for one in found["parity"].values())
 
 
-def test_the_time_split_adds_up(fiveway: tuple[dict[str, Any], Path]) -> None:
-    """The parts are the mean and the encoding; what none accounts for is within 5 % of it, or shown as residue."""
+def test_the_server_s_times_fit_into_the_client_s(fiveway: tuple[dict[str, Any], Path]) -> None:
+    """Clocks of three programs: the parts that servers and edge measured are no more than the latency that the client
+    did, and most of it is computing; a photo is decoded on the server, a tensor is not."""
     found, _ = fiveway
     for cell in found["analysis"]["cells"]:
         split = cell["split"]
-        assert split, cell["id"]
-        measured = [
-            visit["mean_ms"] + visit["encode_ms"] for other, visit in visits(found) if other["id"] == cell["id"]
-        ]
-        assert sum(split.values()) == pytest.approx(sum(measured) / len(measured), rel=0.01)
+        assert split["network and edge"] > 0, cell["id"]
+        assert split["compute"] > 0.3 * (sum(split.values()) - split["client encode"]), cell["id"]
+        assert (split["decode and preprocess"] > 0) is cell["id"].startswith("jpeg-http"), cell["id"]
 
 
 def test_every_ratio_has_an_interval_or_says_why_not(fiveway: tuple[dict[str, Any], Path]) -> None:
@@ -90,10 +90,11 @@ async def test_the_report_is_one_page_that_asks_nobody(fiveway: tuple[dict[str, 
         for route in FIVEWAY:
             assert route in text
         await page.screenshot(ROOT / "out" / "report.png")
-    assert (folder / "report.md").read_text().count("|") > 50
+    assert all(route in (folder / "report.md").read_text() for route in FIVEWAY)
     assert len((folder / "cells.csv").read_text().splitlines()) == 1 + 15
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(180)
 def test_the_published_method_shows_its_own_flaws(stack: None) -> None:
     """Cold clients, one block, 30 and 60 calls, five to warm up that the server's window has too; gRPC shares what HTTP
@@ -127,6 +128,7 @@ def elsewhere(stack: None) -> Iterator[tuple[str, str]]:
         docker("network", "rm", network)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_an_edge_elsewhere(elsewhere: tuple[str, str]) -> None:
     """From where only the edge is reached: every count of ours is there, and what cannot be seen is said."""
@@ -148,6 +150,7 @@ def test_an_edge_elsewhere(elsewhere: tuple[str, str]) -> None:
     assert {cell["id"] for cell in found["analysis"]["cells"] if cell["marks"]} == set()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(180)
 def test_one_route_against_itself(stack: None) -> None:
     """A/A in a quick form: two names, one route, all counts equal; most comparisons show no difference."""
@@ -166,18 +169,7 @@ def test_ctrl_c_keeps_what_was_measured(stack: None) -> None:
     """Interrupted among its fifty blocks: status 130, and the result has the visits until then."""
     before = set(OUTPUT.glob("*/*/fiveway-*"))
     with subprocess.Popen(
-        [
-            ROOT / "scripts" / "bench",
-            "fiveway",
-            "--routes",
-            "onnx-http",
-            "--batches",
-            "1",
-            "--concurrency",
-            "1",
-            "--blocks",
-            "50",
-        ],
+        [ROOT / "scripts" / "bench", "fiveway", *ONE_CELL, "--blocks", "50"],
         env=os.environ | {"RESULTS": str(OUTPUT)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -200,25 +192,14 @@ def test_ctrl_c_keeps_what_was_measured(stack: None) -> None:
     assert 5 <= len(visits(found)) < 50
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["fiveway", "--routes", "onnx-htp"], "unknown user class onnx-htp: choose from jpeg-http"),
-        (["fiveway", "--batches", "33"], "choose 1 to 32 images per request"),
-        (["fiveway", "--batches", "one"], "'one' is not a list of whole numbers"),
-        (["fiveway", "--policy", "warm"], "unknown policy warm: choose pooled, shared, cold"),
-        (["fiveway", "--target", "moon"], "choose edge, direct, or write an edge like http://edge:8080"),
-        (["fiveway", "--turbo"], "unrecognized arguments: --turbo"),
-    ],
-)
-def test_what_cannot_run_is_refused(stack: None, arguments: Sequence[str], says: str) -> None:
-    """Unknown options and impossible choices: status 2, and a line that says what to choose."""
-    status, said, folder = bench(*arguments)
-    assert status == 2
-    assert says in said
-    assert folder is None
+def test_what_cannot_run_is_refused(stack: None) -> None:
+    """Status 2 and a line that says what to choose; tests/unit/test_bench_commands.py has every kind."""
+    status, said, folder = bench("fiveway", "--routes", "onnx-htp")
+    assert (status, folder) == (2, None)
+    assert "choose from jpeg-http" in said
 
 
+@pytest.mark.slow
 def test_nobody_there_is_one_line(stack: None) -> None:
     """An edge that does not answer: status 1, one line with what to do."""
     status, said, _ = bench("fiveway", "--routes", "onnx-http", "--target", "http://127.0.0.1:9", *SHORT)

@@ -48,6 +48,8 @@ for route in ("onnx-http", "onnx-grpc"):
 print(json.dumps({"cells": found, "wrong": wrong}))
 """
 
+pytestmark = pytest.mark.slow
+
 CELLS = [(route, users) for route in ("onnx-http", "onnx-grpc") for users in (1, 8)]
 
 

@@ -1,12 +1,13 @@
 """The containers as they run, not as they were written: user, capabilities, limits, ports."""
 
+import functools
 from typing import Any
 
 import pytest
 
 from tests.clients import EDGE_PORT, HOST, LOCUST_PORT
-from tests.conftest import STACK, TRANSPORT
-from tests.docker import containers, docker, health
+from tests.conftest import services
+from tests.docker import containers, docker, health, service_of
 
 # 5557, where workers on other machines join, is on any free port unless LOCUST_MASTER_PORT says which.
 PUBLISHED: dict[str, dict[int, int | None]] = {
@@ -14,16 +15,21 @@ PUBLISHED: dict[str, dict[int, int | None]] = {
     "locust-master": {8089: LOCUST_PORT, 5557: None},
 }
 
-services = pytest.mark.parametrize("name", sorted(STACK | TRANSPORT))
+each_service = pytest.mark.parametrize("name", sorted(services()))
+
+
+@functools.cache
+def everything() -> list[dict[str, Any]]:
+    return containers()
 
 
 def running(name: str) -> list[dict[str, Any]]:
-    found = containers(name)
+    found = [one for one in everything() if service_of(one) == name]
     assert found, f"{name} is not running"
     return found
 
 
-@services
+@each_service
 def test_user_capabilities_and_root(name: str) -> None:
     """As 65532, without capabilities, without new privileges, on a read-only root."""
     for found in running(name):
@@ -36,7 +42,7 @@ def test_user_capabilities_and_root(name: str) -> None:
         assert host["ReadonlyRootfs"] is True
 
 
-@services
+@each_service
 def test_what_the_kernel_says_of_process_1(name: str) -> None:
     """The same from the inside: no capability is effective, permitted or in reach, and every process is ours."""
     for found in running(name):
@@ -47,7 +53,7 @@ def test_what_the_kernel_says_of_process_1(name: str) -> None:
         assert fields["NoNewPrivs"] == "1"
 
 
-@services
+@each_service
 def test_limits(name: str) -> None:
     """Memory, CPU and pids are bounded by the engine; swap adds nothing where the kernel counts it."""
     for found in running(name):
@@ -57,7 +63,7 @@ def test_limits(name: str) -> None:
         assert 0 < host["PidsLimit"] <= 2048
 
 
-@services
+@each_service
 def test_the_artefacts_cannot_be_written(name: str) -> None:
     """A server that is taken over cannot change the model; the one volume that is written is in memory."""
     for found in running(name):
@@ -65,7 +71,7 @@ def test_the_artefacts_cannot_be_written(name: str) -> None:
             assert mount["RW"] is (mount["Destination"] == "/frames"), mount
 
 
-@services
+@each_service
 def test_only_envoy_s_and_locust_s_ports_are_published(name: str) -> None:
     """On the address that was asked for, and on the port that was."""
     wanted = PUBLISHED.get(name, {})
@@ -81,7 +87,7 @@ def test_only_envoy_s_and_locust_s_ports_are_published(name: str) -> None:
             assert wanted[inside] in (None, outside)
 
 
-@services
+@each_service
 def test_healthy(name: str) -> None:
     """By its own check."""
     assert {health(found) for found in running(name)} == {"healthy"}

@@ -17,12 +17,6 @@ from tests.docker import PROJECT, container, containers, docker, inspect, servic
 
 # From a check that fails for the third time (5 s apart, and each may wait for its own timeout) to a model that answers.
 HEALED_S = 150
-# What `docker compose stop` asks first: who is in front stops first.
-STOP_ORDER = (
-    "locust-worker", "locust-master", "distance", "edge", "typed-grpc", "jpeg-http", "torchserve", "triton",
-    "echo-http", "echo-grpc", "seldon-http", "seldon-grpc", "frames",
-)  # fmt: skip
-
 UNHEALTHY = "health_status: unhealthy"
 RESTARTED = "die"
 
@@ -44,6 +38,7 @@ WORKER = Victim("torchserve", "[m]odel_service_worker", "torchserve-http/raw")
 JPEG = Victim("jpeg-http", "[g]ateways.jpeg_http$", "jpeg-http/raw", RESTARTED)
 TYPED = Victim("typed-grpc", "[g]ateways.typed_grpc$", "typed-grpc/unary", RESTARTED)
 ENVOY = Victim("edge", "^[e]nvoy ", "typed-http", RESTARTED)
+ONE = (STUBS,)
 KILLED = (STUBS, WORKER, JPEG, TYPED, ENVOY)
 FROZEN = (STUBS, WORKER, JPEG)
 
@@ -60,40 +55,30 @@ def hit(signal: str, victims: Sequence[Victim], events: Path) -> Iterator[Path]:
     try:
         for victim in victims:
             send(signal, victim)
+            if victims is ONE:
+                docker("exec", container(victim.service)["Id"], "rm", "-f", "/tmp/health.proof")
         yield events
     finally:
         watcher.kill()
         watcher.wait()
 
 
-@pytest.fixture(scope="module")
-def killed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    with hit("KILL", KILLED, tmp_path_factory.mktemp("killed") / "events") as events:
-        yield events
-
-
-@pytest.fixture(scope="module")
-def frozen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    with hit("STOP", FROZEN, tmp_path_factory.mktemp("frozen") / "events") as events:
-        yield events
-
-
-def names(victim: Victim) -> str:
-    return victim.service
-
-
 @pytest.mark.timeout(2 * HEALED_S)
-@pytest.mark.parametrize("victim", KILLED, ids=names)
-def test_a_dead_process_is_healed(killed: Path, victim: Victim, photo: bytes) -> None:
-    """A process that is gone: the engine sees it where nobody else would, and the route answers again."""
-    healed(victim, killed, photo)
-
-
-@pytest.mark.timeout(2 * HEALED_S)
-@pytest.mark.parametrize("victim", FROZEN, ids=names)
-def test_a_hung_process_is_healed(frozen: Path, victim: Victim, photo: bytes) -> None:
-    """A process that is there and silent: the same."""
-    healed(victim, frozen, photo)
+@pytest.mark.parametrize(
+    ("signal", "victims"),
+    [
+        pytest.param("KILL", ONE, id="one killed"),  # its last proof of life is made old: no waiting for that
+        pytest.param("KILL", KILLED, id="all killed", marks=pytest.mark.slow),
+        pytest.param("STOP", FROZEN, id="hung", marks=pytest.mark.slow),
+    ],
+)
+def test_dead_and_hung_processes_are_healed(
+    signal: str, victims: Sequence[Victim], tmp_path: Path, photo: bytes
+) -> None:
+    """Gone, or there and silent: the engine sees it where nobody else would, and each route answers again."""
+    with hit(signal, victims, tmp_path / "events") as events:
+        for victim in victims:
+            healed(victim, events, photo)
 
 
 def healed(victim: Victim, events: Path, photo: bytes) -> None:
@@ -116,24 +101,16 @@ def send(signal: str, victim: Victim) -> None:
     docker("exec", container(victim.service)["Id"], "sh", "-c", search)
 
 
-@pytest.fixture(scope="module")
-def stopped() -> Iterator[dict[str, list[int]]]:
-    """Every container stopped as `docker compose stop` does, with its exit status; all are started again afterwards."""
+@pytest.mark.slow
+@pytest.mark.timeout(HEALED_S + 120)
+def test_a_stop_is_clean() -> None:
+    """Told to stop, everything ends by itself: 137 would mean that it was killed when its grace period ended."""
+    every = ("compose", "--profile", "transport")
     wait_until(all_healthy, "everything healthy", seconds=HEALED_S)
-    found = sorted(containers(), key=lambda one: STOP_ORDER.index(service_of(one)))
-    ids = [one["Id"] for one in found]
-    for identifier in ids:
-        docker("stop", identifier)
-    statuses: dict[str, list[int]] = {}
-    for one in inspect(*ids):
-        statuses.setdefault(service_of(one), []).append(one["State"]["ExitCode"])
-    docker("start", *reversed(ids))
-    yield statuses
-    wait_until(all_healthy, "everything healthy after a start", seconds=HEALED_S)
-
-
-@pytest.mark.timeout(HEALED_S)
-@pytest.mark.parametrize("service", sorted(STOP_ORDER))
-def test_a_stop_is_clean(stopped: dict[str, list[int]], service: str) -> None:
-    """Told to stop, it ends by itself: 137 would mean that it was killed when its grace period ended."""
-    assert 137 not in stopped[service]
+    ids = [one["Id"] for one in containers()]
+    docker(*every, "stop")
+    try:
+        assert [service_of(one) for one in inspect(*ids) if one["State"]["ExitCode"] == 137] == []
+    finally:
+        docker(*every, "start")
+        wait_until(all_healthy, "everything healthy after a start", seconds=HEALED_S)

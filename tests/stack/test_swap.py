@@ -1,7 +1,7 @@
 """Swapping what is served under load: a request is answered, or told that the model is not available.
 
-The chain: the model that is served -> another image model -> a repository that has nothing to do with images -> the two
-examples that take no photos -> back.
+The chain: the model that is served -> another image model (slow) -> a tiny repository that has nothing to do with
+images -> the two examples that take no photos (slow) -> back.
 densenet161 is the second image model: its build takes half the time and space of openclip_vit_b32's.
 """
 
@@ -25,7 +25,8 @@ from torchserve import inference_pb2 as torchserve
 from torchserve import inference_pb2_grpc as torchserve_grpc
 from tritonclient.utils import InferenceServerException
 
-from tests.clients import EDGE, MODEL, TIMEOUT_S, b64, channel, error_text, post_json, request
+from gateways.core.serving import Serving
+from tests.clients import ARTIFACTS, EDGE, MODEL, TIMEOUT_S, b64, channel, error_text, post_json, request
 from tests.conftest import all_healthy
 from tests.docker import docker, wait_until
 from tests.repository import ROOT
@@ -36,6 +37,9 @@ OTHER = "densenet161"
 TENSORS = "arithmetic"
 NOT_FOUND = ("404", "NOT_FOUND")
 NOT_AVAILABLE = re.compile(r"model not available|unknown model|Model not found|Model version: null does not exist")
+
+# Between two calls of a caller: eleven that never wait would take the cores from the swap.
+PAUSE_S = 0.1
 
 pytestmark = pytest.mark.timeout(2 * SWAP_S)
 
@@ -57,6 +61,11 @@ def swap(*arguments: object, fails: bool = False) -> str:
     done = subprocess.run(command, capture_output=True, text=True, timeout=SWAP_S, check=False)
     assert (done.returncode == 1) is fails, done.stdout + done.stderr
     return done.stderr if fails else done.stdout
+
+
+def served() -> str:
+    """The model that is served now."""
+    return Serving.load(ARTIFACTS).model
 
 
 def refused(status: object, text: object) -> str:
@@ -136,12 +145,12 @@ ROUTES: dict[str, Ask] = {
 
 @contextmanager
 def load(model: str, photo: bytes) -> Iterator[dict[str, Counter[str]]]:
-    """One caller per route, without a pause, that goes on asking for `model`; what each heard."""
+    """One caller per route that goes on asking for `model`; what each heard."""
     heard: dict[str, Counter[str]] = {route: Counter() for route in ROUTES}
     end = threading.Event()
 
     def call(route: str) -> None:
-        while not end.is_set():
+        while not end.wait(PAUSE_S):
             try:
                 heard[route][ROUTES[route](model, photo)] += 1
             except Exception as error:
@@ -173,6 +182,7 @@ def not_available(route: str, model: str, photo: bytes) -> bool:
     return status in NOT_FOUND and bool(NOT_AVAILABLE.search(words))
 
 
+@pytest.mark.slow
 def test_to_another_image_model(photo: bytes) -> None:
     """Every route answers it afterwards, under its own name, and the old name is not available any more."""
     with load(MODEL, photo) as heard:
@@ -190,9 +200,10 @@ def test_to_another_image_model(photo: bytes) -> None:
 
 def test_to_a_repository_that_is_not_about_images(photo: bytes, tmp_path: Path) -> None:
     """The KServe routes answer its tensors; a photo route says that the model takes none, and how to ask it."""
+    old = served()
     make_repository(tmp_path)
     assert "holds several models" in swap(tmp_path, fails=True)
-    with load(OTHER, photo) as heard:
+    with load(old, photo) as heard:
         assert f"{TENSORS} is served" in swap(tmp_path, "--model", TENSORS)
     only_answers_or_not_available(heard)
     wait_until(all_healthy, "everything healthy without an image model", seconds=60)
@@ -203,11 +214,12 @@ def test_to_a_repository_that_is_not_about_images(photo: bytes, tmp_path: Path) 
                 tensor.set_data_from_numpy(np.array([[1, 2, 3]], np.float32))
             assert client.infer(TENSORS, tensors).as_numpy("sum").tolist() == [[2, 4, 6]]
     for route in ROUTES:
-        assert not_available(route, OTHER, photo), route
+        assert not_available(route, old, photo), route
     for route in ("jpeg-http", "typed-grpc", "typed-http"):
         assert f"/v2/models/{TENSORS}/infer" in ROUTES[route]("", photo)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_served_leaves_the_old_model(tmp_path: Path) -> None:
     """Exit 1 with the reason, in Triton's words where only Triton can see it."""
     broken, hollow = tmp_path / "broken", tmp_path / "hollow"
@@ -228,6 +240,7 @@ def test_what_cannot_be_served_leaves_the_old_model(tmp_path: Path) -> None:
             assert not client.is_model_ready("corrupt")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("example", ["magika", "silero_vad"])
 def test_to_an_example_that_takes_no_photos(example: str) -> None:
     """The load asks it by its metadata alone, whatever its inputs are, and says which routes make no sense for it."""

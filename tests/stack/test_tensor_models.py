@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import tritonclient.http
 from numpy.typing import NDArray
 from tritonclient.utils import np_to_triton_dtype
 
 from tests.docker import docker, wait_until
 from tests.stack.test_triton_backend import HARDENED, IMAGE, status
+
+pytestmark = pytest.mark.slow
 
 MODELS_IMAGE = os.environ.get("MODELS_IMAGE", "fiveway-models")
 

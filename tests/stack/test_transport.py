@@ -12,18 +12,10 @@ import pytest
 from fiveway.transport.v1 import base_pb2, base_pb2_grpc
 
 from tests.clients import TIMEOUT_S, channel, post_json, request
-from tests.conftest import TRANSPORT
-from tests.docker import address_of, containers, health
+from tests.docker import address_of
 
 ROUND_TRIP_MS = 150
 KB_PER_S = 1000
-
-
-@pytest.fixture(autouse=True, scope="module")
-def transport() -> None:
-    """The profile is up and healthy."""
-    states = {name: [health(found) for found in containers(name)] for name in TRANSPORT}
-    assert states == {name: ["healthy"] for name in TRANSPORT}, "docker compose --profile transport up --build --wait"
 
 
 @pytest.fixture

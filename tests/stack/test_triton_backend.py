@@ -337,6 +337,7 @@ def processes(triton: Triton, model: str) -> list[str]:
     return [line[0] for line in lines if len(line) > 2 and "stub" in line[1] and f"/{model}/" in line[2]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("signal", ["KILL", "STOP"])
 def test_a_dead_or_hung_model_is_healed(triton: Triton, signal: str) -> None:
     """Its readiness endpoint stays green; the health check sees it, and after three failures brings it back."""

@@ -14,13 +14,15 @@ import numpy.typing as npt
 import pytest
 import tritonclient.grpc
 from PIL import Image
-from tests.contract.test_golden import NAMES, SCORE_TOLERANCE, PyTorch, assert_same
 
 from gateways.core.manifest import Manifest
 from tests import clients
 from tests.clients import ARTIFACTS, CLIENTS, MODEL, error_text, files, tensors
 from tests.docker import address_of, container, docker
+from tests.golden.test_golden import NAMES, SCORE_TOLERANCE, PyTorch, assert_same
 from tests.stack.bad_input import CASES_BY_NAME, Grpc, Http, Refusal
+
+pytestmark = pytest.mark.slow
 
 SERVICE = "triton-dali"
 COMPOSE = ("compose", "--profile", "tests")
