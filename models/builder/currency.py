@@ -15,8 +15,8 @@ from models.builder.repository import Accelerator
 from models.builder.spec import MODELS
 
 ROOT = MODELS.parent
-HANDLER = ROOT / "gateways" / "torchserve" / "handler.py"
-DECODER = ROOT / "gateways" / "triton" / "jpeg" / "model.py"
+HANDLER = ROOT / "servers" / "torchserve" / "handler.py"
+DECODER = ROOT / "servers" / "triton" / "jpeg" / "model.py"
 
 
 def photos() -> list[Path]:
