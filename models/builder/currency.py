@@ -29,7 +29,14 @@ def inputs(model: str) -> list[Path]:
     preprocessing = [ROOT / "gateways" / "core" / name for name in ("image.py", "preprocess.py")]
     locked = MODELS / "requirements.txt"
     copied = (HANDLER, DECODER)
-    return [MODELS / model / "model.toml", *sorted((MODELS / "builder").glob("*.py")), *preprocessing, *copied, locked, *photos()]
+    return [
+        MODELS / model / "model.toml",
+        *sorted((MODELS / "builder").glob("*.py")),
+        *preprocessing,
+        *copied,
+        locked,
+        *photos(),
+    ]
 
 
 def build_key(files: Iterable[Path], root: Path = ROOT, accelerator: Accelerator = "cpu") -> str:
