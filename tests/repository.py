@@ -19,7 +19,11 @@ def files(*suffixes: str) -> list[Path]:
     found = []
     for folder, names, here in os.walk(ROOT):
         names[:] = sorted(set(names) - SKIPPED)
-        found += [Path(folder, name) for name in sorted(here) if name != ".env" and name.endswith(suffixes or ("",))]
+        found += [
+            Path(folder, name)
+            for name in sorted(here)
+            if name not in {".env", ".git"} and name.endswith(suffixes or ("",))
+        ]
     return found
 
 

@@ -27,9 +27,16 @@ def photos() -> list[Path]:
 def inputs(model: str) -> list[Path]:
     """Every file that the artefacts of `model` depend on."""
     preprocessing = [ROOT / "gateways" / "core" / name for name in ("image.py", "preprocess.py")]
-    locked = MODELS / "requirements.txt"
+    locked = ROOT / "requirements" / "models.txt"
     copied = (HANDLER, DECODER)
-    return [MODELS / model / "model.toml", *sorted((MODELS / "builder").glob("*.py")), *preprocessing, *copied, locked, *photos()]
+    return [
+        MODELS / model / "model.toml",
+        *sorted((MODELS / "builder").glob("*.py")),
+        *preprocessing,
+        *copied,
+        locked,
+        *photos(),
+    ]
 
 
 def build_key(files: Iterable[Path], root: Path = ROOT, accelerator: Accelerator = "cpu") -> str:
