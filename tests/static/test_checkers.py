@@ -25,7 +25,7 @@ def test_ruff_format() -> None:
 
 def test_mypy() -> None:
     """Python is typed, strictly."""
-    check("mypy", "gateways", "servers", "models", "locustfiles", "bench", "tests")
+    check("mypy", "gateways", "servers", "models", "locustfiles", "bench", "scripts", "tests")
 
 
 def test_imports_point_one_way() -> None:
