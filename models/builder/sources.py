@@ -183,7 +183,7 @@ def _installed(file: str) -> Path:
     package, _, rest = file.partition("/")
     found = importlib.util.find_spec(package)
     if not found or not found.origin:
-        raise SpecError(f"package {package} is not installed: add it to models/requirements.in")
+        raise SpecError(f"package {package} is not installed: add it to the group models in pyproject.toml")
     path = Path(found.origin).parent / rest
     if not path.is_file():
         raise SpecError(f"package {package} has no {rest}: look for another name in this version")

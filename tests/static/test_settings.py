@@ -2,13 +2,14 @@
 
 import re
 
-from tests.repository import ROOT
+from tests.repository import ROOT, SCRIPTS
 
+PYTHON = [f"host/{path.name}" for path in (ROOT / "scripts/host").glob("*.py")]
 # The shell's and Compose's own.
 NOT_OURS = {"PWD", "COMPOSE_PROJECT_NAME"}
-# `${NAME:-default}` in Compose files, `setting NAME default` in scripts.
+# `${NAME:-default}` in Compose files, `setting NAME default` in bash, `setting("NAME", "default")` in Python.
 COMPOSE = re.compile(r"(?<!\$)\$\{(\w+)(?::?[-?+]([^}]*))?\}")
-SCRIPT = re.compile(r"\bsetting ([A-Z_]+) (?:\"([^\"]*)\"|(\S+?)[)\s])")
+SCRIPT = re.compile(r"\bsetting[ (]\"?([A-Z_]+)\"?,? (?:\"([^\"]*)\"|(\S+?)[)\s])")
 
 
 def used() -> dict[str, set[str]]:
@@ -17,7 +18,7 @@ def used() -> dict[str, set[str]]:
     for path in [ROOT / "compose.yaml", *(ROOT / "compose").glob("*.yaml")]:
         for name, default in COMPOSE.findall(path.read_text()):
             found.setdefault(name, set()).add(default)
-    for path in (ROOT / "scripts").iterdir():
+    for path in (ROOT / "scripts" / name for name in ("lib.sh", *SCRIPTS, *PYTHON)):
         code = "\n".join(line for line in path.read_text().splitlines() if not line.lstrip().startswith("#"))
         for name, quoted, plain in SCRIPT.findall(code):
             # A default that is worked out (`$...`) is the script's business.

@@ -1,14 +1,20 @@
 """What the repository may hold: locks without addresses, no path of one machine, links that lead somewhere."""
 
 import re
+import tomllib
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.repository import ROOT, files, texts
 
 DOCUMENTS = [path.relative_to(ROOT) for path in files(".md")]
-LOCKS = [path.relative_to(ROOT) for path in files("requirements.txt")]
+SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
+GROUPS: dict[str, list[Any]] = SETTINGS["dependency-groups"]
+HOW: dict[str, dict[str, Any]] = SETTINGS["tool"]["lock"]
+LOCKED_GROUPS = [name for name in GROUPS if "part" not in HOW.get(name, {})]
 # Hosts of package registries: an image that names one cannot be built where another is used.
 REGISTRY = re.compile(
     r"(pypi\.org|pythonhosted\.org|registry\.npmjs|proxy\.golang\.org|repo1?\.maven|docker\.io/|/simple/)"
@@ -21,33 +27,37 @@ LOCKED = re.compile(r"[\w.-]+(\[[\w,-]+\])?==\S+ (; .+ )?\\\n +--hash=sha256:[0-
 def test_there_is_something_to_check() -> None:
     """An empty list would pass everything below."""
     assert len(DOCUMENTS) >= 5
-    assert len(LOCKS) >= 5
 
 
-@pytest.mark.parametrize("lock", LOCKS, ids=str)
-def test_locks_have_versions_and_hashes_and_no_address(lock: Path) -> None:
-    """Each requirement is `name==version` with at least one SHA-256; nothing says where it is downloaded."""
-    text = (ROOT / lock).read_text()
-    assert "://" not in text
-    assert "--index" not in text
-    for requirement in re.split(r"\n(?=\S)", text.strip()):
-        if not requirement.startswith("#"):
-            assert LOCKED.match(requirement), requirement
-
-
-@pytest.mark.parametrize("lock", LOCKS, ids=str)
-def test_a_lock_holds_what_its_source_asks_for(lock: Path) -> None:
-    """Whatever requirements.in names is locked, or comes from Debian and says so."""
-    source = (ROOT / lock.with_suffix(".in")).read_text()
-    debian = set(" ".join(re.findall(r"^# from-debian: (.*)$", source, re.M)).split())
-    locked = set(re.findall(r"^([\w.-]+)", (ROOT / lock).read_text(), re.M))
-    for name in re.findall(r"^([\w.-]+)", source, re.M):
-        if not name.startswith("-"):
-            assert normal(name) in {normal(one) for one in locked | debian}, f"{name}: run scripts/lock {lock.parent}"
+def asked_for(group: str) -> Iterator[str]:
+    """The names in a dependency group and in those it includes."""
+    for one in GROUPS[group]:
+        if isinstance(one, str):
+            yield normal(re.findall(r"^[\w.-]+", one)[0])
+        else:
+            yield from asked_for(one["include-group"])
 
 
 def normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
+
+
+@pytest.mark.parametrize("group", LOCKED_GROUPS)
+def test_a_lock_holds_what_its_group_asks_for(group: str) -> None:
+    """Versions with a SHA-256 each and no address; what is not locked comes from Debian, and pyproject.toml says so."""
+    text = (ROOT / "requirements" / f"{group}.txt").read_text()
+    assert "://" not in text
+    assert "--index" not in text
+    requirements = re.split(r"\n(?=\S)", text.strip())
+    assert all(LOCKED.match(requirement) for requirement in requirements)
+    locked = {normal(re.findall(r"^[\w.-]+", requirement)[0]) for requirement in requirements}
+    assert set(asked_for(group)) <= locked | set(HOW.get(group, {}).get("from-debian", [])), f"run scripts/lock {group}"
+
+
+def test_every_lock_has_a_group() -> None:
+    """A lock that scripts/lock would not write is stale; a table for a group that is not there does nothing."""
+    assert {path.stem for path in (ROOT / "requirements").iterdir()} == set(LOCKED_GROUPS)
+    assert set(HOW) <= set(GROUPS)
 
 
 def test_no_registry_and_no_path_of_one_machine() -> None:

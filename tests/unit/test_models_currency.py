@@ -80,7 +80,7 @@ def test_the_key_covers_spec_builder_handler_preprocessing_and_photos() -> None:
     assert names >= {
         "models/densenet161/model.toml",
         "models/builder/export.py",
-        "models/requirements.txt",
+        "requirements/models.txt",
         "servers/torchserve/handler.py",
         "gateways/core/preprocess.py",
         "models/photos/otter_224x224.jpg",

@@ -125,10 +125,10 @@ def engine(
 
 INSTALL = "DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends"
 PACKAGES = {
-    "debian-12": "docker.io iptables debootstrap ca-certificates",
-    "debian-13": "docker.io docker-cli docker-buildx docker-compose iptables debootstrap ca-certificates",
-    "ubuntu-22.04": "docker.io docker-buildx docker-compose-v2 iptables debootstrap ca-certificates",
-    "ubuntu-24.04": "docker.io docker-buildx docker-compose-v2 iptables debootstrap ca-certificates",
+    "debian-12": "docker.io iptables debootstrap ca-certificates python3",
+    "debian-13": "docker.io docker-cli docker-buildx docker-compose iptables debootstrap ca-certificates python3",
+    "ubuntu-22.04": "docker.io docker-buildx docker-compose-v2 iptables debootstrap ca-certificates python3",
+    "ubuntu-24.04": "docker.io docker-buildx docker-compose-v2 iptables debootstrap ca-certificates python3",
 }
 systems = pytest.mark.parametrize("system", PACKAGES)
 

@@ -1,75 +1,117 @@
-"""scripts/native says what is missing, in one line, before it downloads anything; nothing here gets further.
+"""scripts/native says what is missing, in one line, before it downloads anything; nothing here gets further."""
 
-What it asks of the machine answers as a test says: programs in a folder that comes first on the PATH.
-"""
-
-import os
-import socket
-import subprocess
+import argparse
+import platform
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.repository import ROOT
-
-THERE = {"uname": "echo x86_64", "getconf": "echo glibc 2.41", "uv": "exit 1"}
-
-
-def native(folder: Path, *arguments: str, programs: dict[str, str] | None = None, **variables: str) -> tuple[int, str]:
-    """Exit status, and what it says on both streams."""
-    for name, does in (THERE | (programs or {})).items():
-        (folder / name).write_text(f"#!/bin/sh\n{does}\n")
-        (folder / name).chmod(0o755)
-    base = {"PATH": f"{folder}:{os.environ['PATH']}", "ACCELERATOR": "cpu", "MODEL_REPOSITORY": "/dev/null"}
-    command = [str(ROOT / "scripts/native"), *arguments]
-    done = subprocess.run(
-        command, env=base | variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
-    )
-    return done.returncode, done.stdout
+from bench import commands
+from scripts.host import machine, native
+from scripts.host.machine import Refusal, Usage
 
 
-NO_GPU = {"nvidia-smi": "exit 1"}
+@pytest.fixture(autouse=True)
+def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A machine that could: x86-64, a new glibc, room, no GPU, nothing that listens, no settings."""
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(platform, "libc_ver", lambda: ("glibc", "2.41"))
+    monkeypatch.setattr(machine, "free_gb", lambda _: 100)
+    monkeypatch.setattr(machine, "listens", lambda _, port: port == 1)
+    monkeypatch.setattr(machine, "ENV", tmp_path / ".env")
+    monkeypatch.setattr(native, "NATIVE", tmp_path / "native")
+    monkeypatch.setattr(native, "ask", lambda *_: None)
+    for name in ("ACCELERATOR", "MODEL_REPOSITORY", "NATIVE_PORT"):
+        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "variables", "programs", "says"),
+    ("words", "says"),
     [
-        (["--routes"], {}, {}, "--routes wants names: --routes onnx-http,onnx-grpc"),
-        (["--routes", "typed-grpc"], {}, {}, "typed-grpc does not run without Docker: choose from jpeg-http onnx-http"),
-        (["--routes=onnx-http,edge"], {}, {}, "edge does not run without Docker: choose from jpeg-http onnx-http"),
-        (["--target", "edge"], {}, {}, "--target is not for scripts/native: it calls the servers directly"),
-        (["--results=/tmp"], {}, {}, "--results is not for scripts/native: it calls the servers directly"),
-        ([], {"ACCELERATOR": "tpu"}, {}, "ACCELERATOR is tpu: set cpu or gpu"),
-        ([], {"ACCELERATOR": "gpu"}, NO_GPU, "ACCELERATOR is gpu and nvidia-smi shows no GPU: rent one with a GPU"),
-        ([], {"MODEL_REPOSITORY": "./mine"}, {}, "MODEL_REPOSITORY is for the stack: unset it, and choose a MODEL"),
-        ([], {}, {"uname": "echo aarch64"}, "this is aarch64: Triton's build on PyPI is for x86-64 only"),
-        ([], {}, {"getconf": "echo glibc 2.31"}, "glibc here is 2.31: Triton's build needs 2.35 or newer"),
+        (["--routes"], "--routes wants names"),
+        (["--routes", "typed-grpc"], "typed-grpc does not run without Docker: choose from jpeg-http"),
+        (["--routes=onnx-http,edge"], "edge does not run without Docker"),
+        (["--target", "edge"], "--target is not for scripts/native"),
+        (["--results=/tmp"], "--results is not for scripts/native"),
+        (["--quik"], "unknown option --quik: choose from --dry-run --routes --quick"),
+    ],
+)
+def test_a_call_that_cannot_be_meant(words: list[str], says: str) -> None:
+    """Exit status 2, with what to choose from."""
+    with pytest.raises(Usage, match=says):
+        native.arguments(words)
+
+
+def test_options_go_on_to_the_bench() -> None:
+    """Those that the bench has, with their values; routes are also looked at here."""
+    words = ["--quick", "--routes", "onnx-http,trt-grpc", "--blocks", "3", "--seconds=2"]
+    assert native.arguments(words) == (False, ["onnx-http", "trt-grpc"], ["--quick", "--blocks", "3", "--seconds=2"])
+    (subcommands,) = (action for action in commands.parser()._actions if isinstance(action.choices, dict))
+    fiveway: argparse.ArgumentParser = dict(subcommands.choices or {})["fiveway"]
+    options = {option for action in fiveway._actions for option in action.option_strings} - {"-h", "--help"}
+    assert options == {*native.PASSED, *native.ANSWERED, "--routes"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "machine_is", "says"),
+    [
+        ({"ACCELERATOR": "tpu"}, {}, "ACCELERATOR is tpu"),
+        ({"ACCELERATOR": "gpu"}, {}, "nvidia-smi shows no GPU"),
+        ({"MODEL_REPOSITORY": "./mine"}, {}, "unset it, and choose a MODEL"),
+        ({"NATIVE_PORT": "0"}, {}, "port 1 is taken"),
+        ({}, {"machine": "aarch64"}, "this is aarch64"),
+        ({}, {"libc_ver": ("glibc", "2.31")}, "glibc here is 2.31"),
+        ({}, {"libc_ver": ("", "")}, "glibc here is 0"),
+        ({}, {"free_gb": 3}, "3 GB are free here"),
     ],
 )
 def test_what_cannot_be_run_is_refused(
-    arguments: list[str], variables: dict[str, str], programs: dict[str, str], says: str, tmp_path: Path
+    settings: dict[str, str], machine_is: dict[str, Any], says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One line that says what to do, and exit status 1."""
-    status, said = native(tmp_path, *arguments, programs=programs, **variables)
-    assert (status, said.count("\n")) == (1, 1)
-    assert said.startswith(f"fiveway: {says}")
+    """One line that says what to do, before anything is made."""
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    for name, answer in machine_is.items():
+        monkeypatch.setattr(machine if name == "free_gb" else platform, name, lambda *_, answer=answer: answer)
+    monkeypatch.setattr(sys, "argv", ["native"])
+    with pytest.raises(Refusal, match=says):
+        native.main()
+    assert not native.NATIVE.exists()
 
 
-def test_a_port_that_is_taken(tmp_path: Path) -> None:
-    """Its own ports are looked at first: somebody else's server would be measured."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-        status, said = native(tmp_path, "--dry-run", NATIVE_PORT=str(port))
-    assert status == 1
-    assert said.endswith(
-        f"fiveway: port {port} is taken: end what listens there, or set NATIVE_PORT to the first of four free ones\n"
-    )
-
-
-def test_a_dry_run_says_what_will_not_be_measured(tmp_path: Path) -> None:
+def test_a_dry_run_says_what_will_not_be_measured(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """It ends before the first download, and a GPU that is left aside is named."""
-    status, said = native(tmp_path, "--dry-run", "--quick", programs={"nvidia-smi": "exit 0"}, NATIVE_PORT="15000")
-    assert status == 0
-    assert "==> There is a GPU, and ACCELERATOR=cpu: ACCELERATOR=gpu would measure it\n" in said
-    assert "==> Not measured: torchserve-*, typed-* and everything through the edge: they need Docker\n" in said
-    assert said.endswith("device cpu, ports 15000 to 15003\n")
+    monkeypatch.setattr(native, "ask", lambda *_: "NVIDIA L4")
+    monkeypatch.setattr(sys, "argv", ["native", "--dry-run", "--quick"])
+    assert native.main() == 0
+    said = capsys.readouterr().out
+    assert "ACCELERATOR=gpu would measure it" in said
+    assert "Not measured: torchserve-*, typed-*" in said
+    assert "device cpu, ports 18000 to 18003" in said
+    assert not native.NATIVE.exists()
+
+
+@pytest.mark.parametrize(
+    ("route", "ended", "says"),
+    [
+        ("jpeg-http", True, "the last line"),
+        ("jpeg-http", False, ""),
+        ("onnx-http", False, ""),
+        ("trt-grpc", False, "CUDA failure 35"),
+        ("trt-grpc", True, "it ended"),
+    ],
+)
+def test_why_a_route_does_not_answer(
+    route: str, ended: bool, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the words of its server's log: why a model failed to load, or the last line of a server that has ended."""
+    (tmp_path / "jpeg-http.log").write_text("first\nthe last line\n")
+    (tmp_path / "triton.log").write_text(
+        "E failed to load 'm_trt' version 1: Internal: x CUDA failure 35\\n more\nit ended\n"
+    )
+    monkeypatch.setattr(native, "LOGS", tmp_path)
+    assert native.cause(route, "m", ended) == says

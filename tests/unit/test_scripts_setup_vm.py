@@ -195,7 +195,6 @@ def test_a_dry_run_does_nothing(system: str, tmp_path: Path) -> None:
     ("options", "there", "environment", "status", "says"),
     [
         ([], {}, {"UID_THERE": "1000"}, 1, "run it as root (sudo), or see what it would do with --dry-run"),
-        (["--yes"], {}, {}, 2, "unknown option --yes: scripts/setup-vm [--driver] [--dry-run]"),
         ([], GPU | DRIVER, {"KEY_THERE": "0" * 40}, 1, "is not NVIDIA's C95B321B61E88C1809C4F759DDCAE044F796ECB0: do"),
         ([], GPU | DRIVER | {"offline": ""}, {}, 1, "cannot be downloaded from https://nvidia.github.io/libnvidia-co"),
     ],

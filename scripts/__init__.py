@@ -1,0 +1,1 @@
+"""The verbs: bash that looks at its arguments; `host` is their logic."""

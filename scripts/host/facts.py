@@ -1,0 +1,82 @@
+"""What only the host knows about a measurement, as one line of JSON: scripts/host-facts."""
+
+import hashlib
+import json
+import os
+import platform
+import re
+from typing import Any
+
+from scripts.host import machine
+from scripts.host.machine import ask
+
+# One object per container, with the limits that the engine enforces (0: none).
+CONTAINER = (
+    '{"service":{{json (index .Config.Labels "com.docker.compose.service")}},"image":{{json .Image}},'
+    '"nano_cpus":{{.HostConfig.NanoCpus}},"cpuset":{{json .HostConfig.CpusetCpus}},'
+    '"memory_bytes":{{.HostConfig.Memory}},"pids":{{with .HostConfig.PidsLimit}}{{.}}{{else}}0{{end}}}'
+)
+
+
+def hardware() -> dict[str, Any]:
+    """{"cpu": model name, "cores", "memory_gib"}; null where /proc does not say."""
+    cpu = re.search(r"^model name[^:]*: (.*)$", machine.read("/proc/cpuinfo"), re.M)
+    memory_kib = machine.number_after("MemTotal", machine.read("/proc/meminfo"))
+    return {
+        "cpu": cpu[1] if cpu else None,
+        "cores": os.cpu_count(),
+        "memory_gib": round(memory_kib / 2**20) if memory_kib else None,
+    }
+
+
+def services() -> list[dict[str, Any]] | None:
+    """Every running container of the stack."""
+    containers = (ask("docker", "compose", "ps", "--quiet") or "").split()
+    said = ask("docker", "inspect", "--format", CONTAINER, *containers) if containers else None
+    return [json.loads(line) for line in said.splitlines()] if said else None
+
+
+def providers() -> list[dict[str, Any]] | None:
+    """Per model and execution provider what ran the graph's nodes, not what the configuration asks for."""
+    rows = [
+        line.split() for line in (ask("docker", "compose", "exec", "-T", "triton", "providers") or "").splitlines()[1:]
+    ]
+    found = [row for row in rows if len(row) == 4 and row[3].isdigit()]
+    return [{"model": row[0], "provider": row[2], "nodes": int(row[3])} for row in found] or None
+
+
+def devices() -> list[dict[str, str]] | None:
+    """One object per GPU."""
+    said = ask("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader") or ""
+    rows = [line.split(", ") for line in said.splitlines()]
+    return [{"name": row[0], "driver": row[1]} for row in rows if len(row) == 2] or None
+
+
+def envoy_config() -> str:
+    """SHA-256 over what `sha256sum ./*.yaml ./*.lua` says."""
+    folder = machine.ROOT / "compose/envoy"
+    files = [*sorted(folder.glob("*.yaml")), *sorted(folder.glob("*.lua"))]
+    lines = "".join(f"{hashlib.sha256(file.read_bytes()).hexdigest()}  ./{file.name}\n" for file in files)
+    return hashlib.sha256(lines.encode()).hexdigest()
+
+
+def facts() -> dict[str, Any]:
+    """Every fact; null where it cannot be had (no git, no Docker, no GPU)."""
+    # A run writes below results/: that does not change what is measured.
+    changes = ask("git", "status", "--porcelain", "--", ".", ":!results")
+    return {
+        "commit": ask("git", "rev-parse", "HEAD"),
+        "dirty": None if changes is None else bool(changes),
+        **hardware(),
+        "kernel": platform.release(),
+        "docker": ask("docker", "version", "--format", "{{.Server.Version}}") or None,
+        "accelerator": machine.accelerator(),
+        "envoy_config_sha256": envoy_config(),
+        "services": services(),
+        "providers": providers(),
+        "devices": devices(),
+    }
+
+
+if __name__ == "__main__":
+    print(json.dumps(facts(), separators=(",", ":")))

@@ -1,0 +1,155 @@
+"""What the verbs ask of this machine: other programs, settings, files, sizes."""
+
+import functools
+import glob
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+ROOT = Path(__file__).resolve().parents[2]
+ENV = ROOT / ".env"
+PATIENCE_S = 20  # for one question to another program
+# One line of .env: a value in single or double quotes, or up to a comment.
+_ASSIGNED = re.compile(
+    r"""^\s*(?:export\s+)?(\w+)\s*=[ \t]*(?:'([^'\n]*)'|"((?:[^"\\\n]|\\.)*)"|(.*?))[ \t]*(?:(?<=\s)\#.*)?$""", re.M
+)
+
+
+class Refusal(Exception):
+    """Why a verb does not go on and what to do, in one line."""
+
+    status = 1
+
+
+class Usage(Refusal):
+    """A call that cannot be meant."""
+
+    status = 2
+
+
+def verb(run: Callable[[], int]) -> NoReturn:
+    """Run a verb to the end of the process; a Refusal is one line on stderr and its exit status."""
+    try:
+        sys.exit(run())
+    except Refusal as refusal:
+        print(f"fiveway: {refusal}", file=sys.stderr)
+        sys.exit(refusal.status)
+
+
+def say(text: str) -> None:
+    print(f"==> {text}", flush=True)
+
+
+def ask(*command: str, send: str = "") -> str | None:
+    """stdout of a program, stripped; None where it fails, takes too long or is not there."""
+    try:
+        done = subprocess.run(
+            command, cwd=ROOT, input=send, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def lib(function: str) -> str | None:
+    """What a function of lib.sh says; None where it fails. It has what scripts/engine needs before any Python."""
+    return ask("bash", "-c", f". scripts/lib.sh; {function}")
+
+
+def run(*command: str) -> None:
+    """One noisy step; its output is shown only when it fails. Raises Refusal."""
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    if done.returncode != 0:
+        print("\n".join(done.stdout.splitlines()[-40:]), file=sys.stderr)
+        raise Refusal(f"failed: {' '.join(command)}")
+
+
+def has(program: str) -> bool:
+    return shutil.which(program) is not None
+
+
+def read(path: str) -> str:
+    """A file of this machine; empty where it cannot be read."""
+    try:
+        return Path(path).read_text()
+    except OSError:
+        return ""
+
+
+def number_after(name: str, text: str) -> int | None:
+    """The first number after a name at the beginning of a line."""
+    found = re.search(rf"^{name}\W*(\d+)", text, re.M)
+    return int(found[1]) if found else None
+
+
+def setting(name: str, default: str) -> str:
+    """The environment first, then .env, then the default: the order Compose uses."""
+    return (os.environ[name] if name in os.environ else env_file().get(name, "")) or default
+
+
+@functools.cache
+def env_file() -> dict[str, str]:
+    """What .env says, as Compose reads it; where there is no Compose yet the same without variables in values."""
+    if not ENV.is_file():
+        return {}
+    said = {name: one or _unescaped(two) or three for name, one, two, three in _ASSIGNED.findall(ENV.read_text())}
+    question = {"name": "settings", "x-settings": {name: f"${{{name}-}}" for name in said}}
+    answer = ask(
+        "docker", "compose", "--env-file", str(ENV), "-f", "-", "config", "--format", "json", send=json.dumps(question)
+    )
+    return {**said, **json.loads(answer)["x-settings"]} if answer else said
+
+
+def _unescaped(text: str) -> str:
+    return re.sub(r"\\(.)", r"\1", text)
+
+
+def accelerator() -> str:
+    """cpu or gpu, or what somebody took for one."""
+    return setting("ACCELERATOR", "cpu")
+
+
+def exists(pattern: str) -> bool:
+    """A file of this machine, or one whose name fits."""
+    return bool(glob.glob(pattern))
+
+
+def cores() -> int:
+    return len(os.sched_getaffinity(0))
+
+
+def is_root() -> bool:
+    return os.geteuid() == 0
+
+
+def free_gb(folder: str | Path) -> int:
+    return shutil.disk_usage(folder).free >> 30
+
+
+def listens(address: str, port: int) -> bool:
+    try:
+        with socket.create_connection((address, port), timeout=5):
+            return True
+    except OSError:
+        return False
+
+
+def results() -> Path:
+    """The folder of the results, made if need be: RESULTS as Compose reads it, from compose/. Raises Refusal."""
+    folder = Path(os.path.normpath(ROOT / "compose" / setting("RESULTS", "../results")))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        raise Refusal("the folder for results cannot be made: set RESULTS to one that can") from None
+    return folder
+
+
+if __name__ == "__main__":  # for the verbs that are bash: the value of a setting, or the folder of the results
+    verb(lambda: print(results() if sys.argv[1] == "results" else setting(sys.argv[1], "")) or 0)
