@@ -1,6 +1,6 @@
 # Every image of the stack: one named target per service, shared stages first.
 #
-#   python    trixie + Python 3.13 + /opt/venv                      -> typed-grpc, echo-http, echo-grpc, frames, seldon
+#   python    trixie + Python 3.13 + /opt/venv                      -> typed-grpc, transport
 #   load      python + Locust                                       -> locust, bench
 #   torch     python + PyTorch: torch-cpu or torch-gpu              -> torchserve, jpeg-http
 #   torch-cpu python + Debian's CPU build + torchvision             -> models, tests
@@ -158,7 +158,8 @@ RUN --mount=type=secret,id=ca pip-install /tmp/requirements.txt
 COPY proto/gen proto/gen
 COPY gateways/__init__.py gateways/
 COPY gateways/core gateways/core
-COPY gateways/upstreams/__init__.py gateways/upstreams/together.py gateways/upstreams/torchserve.py gateways/upstreams/triton.py gateways/upstreams/
+COPY gateways/upstreams gateways/upstreams
+COPY gateways/rpc gateways/rpc
 COPY gateways/typed_grpc gateways/typed_grpc
 # Large messages are given back to the system: 16 clients with 10 MB requests left 430 MiB behind, with this under 200.
 # Single photos and their tensors (0.6 MB) stay below the threshold: no page faults for them.
@@ -169,47 +170,20 @@ USER 65532:65532
 EXPOSE 50051
 CMD ["python3", "-m", "gateways.typed_grpc"]
 
-# ---------------------------------------------------------------- echo-http, echo-grpc, frames, distance
-FROM python AS echo-http
-COPY gateways/transport/echo_http/requirements.txt /tmp/
-RUN --mount=type=secret,id=ca pip-install /tmp/requirements.txt
-COPY proto/gen proto/gen
-COPY gateways/__init__.py gateways/
-COPY gateways/core gateways/core
-COPY gateways/upstreams/__init__.py gateways/upstreams/null.py gateways/upstreams/
-COPY gateways/web gateways/web
-COPY gateways/transport/__init__.py gateways/transport/
-COPY gateways/transport/echo_http gateways/transport/echo_http
-USER 65532:65532
-CMD ["python3", "-m", "gateways.transport.echo_http"]
-
-FROM python AS echo-grpc
-COPY gateways/transport/echo_grpc/requirements.txt /tmp/
-RUN --mount=type=secret,id=ca pip-install /tmp/requirements.txt
-COPY proto/gen proto/gen
-COPY gateways/__init__.py gateways/
-COPY gateways/core gateways/core
-COPY gateways/upstreams/__init__.py gateways/upstreams/null.py gateways/upstreams/
-COPY gateways/transport/__init__.py gateways/transport/
-COPY gateways/transport/echo_grpc gateways/transport/echo_grpc
-USER 65532:65532
-CMD ["python3", "-m", "gateways.transport.echo_grpc"]
-
-FROM python AS frames
-COPY gateways/transport/frames/requirements.txt /tmp/
-RUN --mount=type=secret,id=ca pip-install /tmp/requirements.txt
+# ---------------------------------------------------------------- transport
+# The servers without a model: the same code, and a command each (compose/transport.yaml).
+FROM python AS transport
+COPY requirements/transport.txt /tmp/
+RUN --mount=type=secret,id=ca pip-install /tmp/transport.txt
 COPY proto/gen proto/gen
 COPY gateways/__init__.py gateways/
 COPY gateways/core gateways/core
 COPY gateways/web gateways/web
-COPY gateways/transport/__init__.py gateways/transport/
-COPY gateways/transport/frames gateways/transport/frames
-# A frame is megabytes: memory that is given back and asked for again for each one costs a page fault every 4 KiB.
-ENV MALLOC_MMAP_THRESHOLD_=33554432 \
-    MALLOC_TRIM_THRESHOLD_=268435456
+COPY gateways/rpc gateways/rpc
+COPY gateways/transport gateways/transport
 USER 65532:65532
-CMD ["python3", "-m", "gateways.transport.frames"]
 
+# ---------------------------------------------------------------- distance
 FROM golang AS toxiproxy
 WORKDIR /src
 COPY compose/toxiproxy/go.mod compose/toxiproxy/go.sum ./
@@ -225,25 +199,6 @@ COPY compose/toxiproxy/healthy /usr/local/bin/
 COPY compose/toxiproxy/proxies.json /etc/toxiproxy/
 USER 65532:65532
 CMD ["toxiproxy-server"]
-
-# ---------------------------------------------------------------- seldon
-# seldon-http and seldon-grpc: the same code, and a command each (compose/transport.yaml).
-FROM python AS seldon
-COPY gateways/transport/seldon/requirements.txt /tmp/
-RUN --mount=type=secret,id=ca pip-install /tmp/requirements.txt
-COPY proto/gen proto/gen
-COPY gateways/__init__.py gateways/
-COPY gateways/core gateways/core
-COPY gateways/web gateways/web
-COPY gateways/transport/__init__.py gateways/transport/
-COPY gateways/transport/seldon gateways/transport/seldon
-COPY gateways/transport/seldon_http gateways/transport/seldon_http
-COPY gateways/transport/seldon_grpc gateways/transport/seldon_grpc
-# As in typed-grpc: large messages are given back to the system.
-ENV MALLOC_ARENA_MAX=2 \
-    MALLOC_MMAP_THRESHOLD_=4194304 \
-    MALLOC_TRIM_THRESHOLD_=16777216
-USER 65532:65532
 
 # ---------------------------------------------------------------- models
 FROM torch-cpu AS models

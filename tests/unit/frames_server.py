@@ -7,9 +7,9 @@ from pathlib import Path
 
 import uvicorn
 
-from gateways.transport.frames.app import create_app
 from gateways.transport.frames.frame import Usage
-from gateways.transport.frames.service import create_server
+from gateways.transport.frames.grpc import create_server
+from gateways.transport.frames.http import create_app
 from gateways.transport.frames.zeromq import ZmqServer
 
 

@@ -17,9 +17,9 @@ import uvicorn
 from fiveway.transport.v1 import base_pb2, base_pb2_grpc, distance_pb2, distance_pb2_grpc
 from google.protobuf.json_format import MessageToDict
 
-from gateways.transport.echo_grpc.service import create_server
-from gateways.transport.echo_http.app import create_app
-from gateways.upstreams import null
+from gateways.transport.echo import answers
+from gateways.transport.echo.grpc import create_server
+from gateways.transport.echo.http import create_app
 
 JSON, BYTES = "application/json", "application/octet-stream"
 IMAGE = bytes(range(256)) * 100
@@ -201,8 +201,8 @@ async def test_bad_messages_are_refused(channel: grpc.aio.Channel, method: str, 
 
 def test_answers_are_encoded_for_every_request() -> None:
     """What is kept is the list, not its bytes: a call costs its encoding."""
-    assert null.vector_list(5) is null.vector_list(5)
-    assert null.vector_stream(5, 2) is null.vector_stream(5, 2)
+    assert answers.vector_list(5) is answers.vector_list(5)
+    assert answers.vector_stream(5, 2) is answers.vector_stream(5, 2)
 
 
 @paths

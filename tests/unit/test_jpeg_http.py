@@ -343,7 +343,7 @@ def test_the_container_check_follows_health(
     """Exit code 0 and one line."""
     from gateways.jpeg_http import health
 
-    monkeypatch.setattr(health, "PORT", client.port)
+    monkeypatch.setenv("LISTEN", f"127.0.0.1:{client.port}")
     monkeypatch.setattr(health, "watch", lambda probe, name: print(name, probe()) or 0)
     assert health.main() == 0
     assert '"status":"ok"' in capsys.readouterr().out

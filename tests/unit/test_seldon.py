@@ -15,13 +15,13 @@ from google.protobuf import json_format
 from seldon import prediction_pb2 as pb
 
 from bench.studies.encodings import ENCODERS
+from gateways.transport.health import ONE_NUMBER
 from gateways.transport.seldon import payload
-from gateways.transport.seldon_grpc import health as grpc_health
-from gateways.transport.seldon_grpc.server import SERVICE, running
-from gateways.transport.seldon_http.app import PATH, create_app
+from gateways.transport.seldon.grpc import SERVICE, running
+from gateways.transport.seldon.http import PATH, create_app
 from gateways.web import admission
 from locustfiles.payloads import Images
-from tests.unit.backend_servers import until
+from tests.unit.upstream_servers import until
 
 MIB = 1024 * 1024
 FORMS = pytest.mark.parametrize("form", ["ndarray", "tensor", "tftensor"])
@@ -324,4 +324,4 @@ async def test_health(both: Both) -> None:
     """GET /health is a prediction; the gRPC check's bytes are a message that is answered."""
     async with both.session.get(both.url + "/health") as response:
         assert number(await response.json()) == ("ndarray", 1)
-    assert number(await both.call(grpc_health.MESSAGE)) == ("ndarray", 0)
+    assert number(await both.call(ONE_NUMBER)) == ("ndarray", 0)

@@ -12,12 +12,12 @@ from fiveway.vision.v1 import vision_pb2 as pb
 from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
-from gateways.core.health import PHOTO
-from gateways.typed_grpc import backends, health, images, server
+from gateways.rpc import server
+from gateways.typed_grpc import health, upstreams
 from gateways.typed_grpc.server import running
 from gateways.typed_grpc.service import SERVICE
-from tests.unit.backend_servers import MODEL, Behaviour, artifacts, torchserve, triton, until
 from tests.unit.typed_gateway import GOOD, NOT_SERVING, SERVING, Gateway, failure, started
+from tests.unit.upstream_servers import MODEL, Behaviour, artifacts, torchserve, triton, until
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ async def test_a_wrong_request_says_nothing_about_health(gateway: Gateway) -> No
 
 async def test_no_probe_while_triton_answers_others(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its own count of answers moves: it lives, and no measurement of it sees a probe. At rest it is asked again."""
-    monkeypatch.setattr(backends, "PROBE_EVERY_S", 0.1)
+    monkeypatch.setattr(upstreams, "PROBE_EVERY_S", 0.1)
     gateway.triton.code = grpc.StatusCode.INTERNAL
     await failure(gateway.stub.Predict(pb.PredictRequest(images=[GOOD]), metadata=(("x-backend", "triton"),)))
     gateway.triton.code = None
@@ -84,7 +84,7 @@ async def test_no_probe_while_triton_answers_others(gateway: Gateway, monkeypatc
 
 async def test_no_probe_under_load(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
     """While clients' calls succeed TorchServe sees theirs only."""
-    monkeypatch.setattr(backends, "PROBE_EVERY_S", 0.5)
+    monkeypatch.setattr(upstreams, "PROBE_EVERY_S", 0.5)
     await pauses(gateway, 1)  # from here on the short pause counts
     gateway.torchserve.status = 507
     await failure(gateway.stub.Predict(pb.PredictRequest(images=[GOOD])))
@@ -175,8 +175,3 @@ async def test_reflection_lists_the_services(gateway: Gateway) -> None:
     answer = await call.read()
     names = {service.name for service in answer.list_services_response.service}
     assert {SERVICE, "grpc.health.v1.Health"} <= names
-
-
-def test_photo_of_the_probe_is_a_jpeg() -> None:
-    """What the gateway asks its backends with passes its own check."""
-    images.check([PHOTO])

@@ -9,8 +9,8 @@ from fiveway.vision.v1 import vision_pb2 as pb
 
 from gateways.typed_grpc import service
 from gateways.typed_grpc.server import MAX_MESSAGE_BYTES
-from tests.unit.backend_servers import jpeg, until
 from tests.unit.typed_gateway import BOTH, GOOD, Gateway, started
+from tests.unit.upstream_servers import jpeg, until
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import pytest
 from fiveway.vision.v1 import vision_pb2 as pb
 
 from gateways.core.serving import Serving
-from tests.unit.backend_servers import MODEL, until
 from tests.unit.typed_gateway import GOOD, OTHER, SERVING, Gateway, failure, started
+from tests.unit.upstream_servers import MODEL, until
 
 REQUEST = pb.PredictRequest(images=[GOOD])
 

@@ -14,9 +14,9 @@ from fiveway.vision.v1 import vision_pb2_grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from gateways.core import serving
-from gateways.typed_grpc import backends
+from gateways.typed_grpc import upstreams
 from gateways.typed_grpc.server import running
-from tests.unit.backend_servers import MODEL, Behaviour, artifacts, jpeg, torchserve, triton
+from tests.unit.upstream_servers import MODEL, Behaviour, artifacts, jpeg, torchserve, triton
 
 SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
@@ -53,7 +53,7 @@ async def started() -> AsyncIterator[Gateway]:
         patch.setattr(serving, "POLL_S", 0.02)
         patch.setattr(serving, "RETRY_S", 0.02)
         patch.setattr(serving, "FOLLOWED", folder / "followed")
-        patch.setattr(backends, "RETRY_EVERY_S", 0.05)
+        patch.setattr(upstreams, "RETRY_EVERY_S", 0.05)
         async with (
             torchserve(ts) as url,
             triton(tr) as address,

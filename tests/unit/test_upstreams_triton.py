@@ -10,7 +10,7 @@ import pytest
 from gateways.core.errors import ServeError, Status
 from gateways.core.timing import Stages
 from gateways.upstreams.triton import Triton
-from tests.unit.backend_servers import DIM, LABELS, Behaviour, jpeg, manifest, triton, until
+from tests.unit.upstream_servers import DIM, LABELS, Behaviour, jpeg, manifest, triton, until
 
 
 @pytest.fixture

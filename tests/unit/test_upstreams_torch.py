@@ -17,8 +17,8 @@ from gateways.core.errors import INTERNAL_MESSAGE, ServeError, Status
 from gateways.core.timing import Stages
 from gateways.upstreams import torch as backend
 from gateways.upstreams.torch import DeviceError, TorchPredictor, pick_device
-from tests.unit.backend_servers import until
 from tests.unit.tiny_model import build, jpeg
+from tests.unit.upstream_servers import until
 
 
 @pytest.fixture

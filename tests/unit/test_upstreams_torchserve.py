@@ -9,7 +9,7 @@ import pytest
 from gateways.core.errors import ServeError, Status
 from gateways.core.timing import Stages
 from gateways.upstreams.torchserve import CONNECTIONS, TorchServe
-from tests.unit.backend_servers import DIM, MODEL, Behaviour, jpeg, torchserve, until
+from tests.unit.upstream_servers import DIM, MODEL, Behaviour, jpeg, torchserve, until
 
 
 @pytest.fixture
