@@ -1,6 +1,6 @@
 # Every image of the stack: one named target per service, shared stages first.
 #
-#   python    trixie + Python 3.13 + /opt/venv                      -> typed-grpc, echo-http, echo-grpc, frames, seldon
+#   python    trixie + Python 3.13 + /opt/venv                      -> typed-grpc, transport
 #   load      python + Locust                                       -> locust, bench
 #   torch     python + PyTorch: torch-cpu or torch-gpu              -> torchserve, jpeg-http
 #   torch-cpu python + Debian's CPU build + torchvision             -> models, tests
@@ -170,7 +170,8 @@ RUN --mount=type=secret,id=ca pip-install /tmp/typed-grpc.txt
 COPY --from=code /app/proto/gen proto/gen
 COPY --from=code /app/gateways/__init__.py gateways/
 COPY --from=code /app/gateways/core gateways/core
-COPY --from=code /app/gateways/upstreams/__init__.py /app/gateways/upstreams/together.py /app/gateways/upstreams/torchserve.py /app/gateways/upstreams/triton.py gateways/upstreams/
+COPY --from=code /app/gateways/upstreams gateways/upstreams
+COPY --from=code /app/gateways/rpc gateways/rpc
 COPY --from=code /app/gateways/typed_grpc gateways/typed_grpc
 # Large messages are given back to the system: 16 clients with 10 MB requests left 430 MiB behind, with this under 200.
 # Single photos and their tensors (0.6 MB) stay below the threshold: no page faults for them.
@@ -181,47 +182,20 @@ USER 65532:65532
 EXPOSE 50051
 CMD ["python3", "-m", "gateways.typed_grpc"]
 
-# ---------------------------------------------------------------- echo-http, echo-grpc, frames, distance
-FROM python AS echo-http
-COPY requirements/transport.txt /tmp/
-RUN --mount=type=secret,id=ca pip-install /tmp/transport.txt
-COPY --from=code /app/proto/gen proto/gen
-COPY --from=code /app/gateways/__init__.py gateways/
-COPY --from=code /app/gateways/core gateways/core
-COPY --from=code /app/gateways/upstreams/__init__.py /app/gateways/upstreams/null.py gateways/upstreams/
-COPY --from=code /app/gateways/web gateways/web
-COPY --from=code /app/gateways/transport/__init__.py gateways/transport/
-COPY --from=code /app/gateways/transport/echo_http gateways/transport/echo_http
-USER 65532:65532
-CMD ["python3", "-m", "gateways.transport.echo_http"]
-
-FROM python AS echo-grpc
-COPY requirements/transport.txt /tmp/
-RUN --mount=type=secret,id=ca pip-install /tmp/transport.txt
-COPY --from=code /app/proto/gen proto/gen
-COPY --from=code /app/gateways/__init__.py gateways/
-COPY --from=code /app/gateways/core gateways/core
-COPY --from=code /app/gateways/upstreams/__init__.py /app/gateways/upstreams/null.py gateways/upstreams/
-COPY --from=code /app/gateways/transport/__init__.py gateways/transport/
-COPY --from=code /app/gateways/transport/echo_grpc gateways/transport/echo_grpc
-USER 65532:65532
-CMD ["python3", "-m", "gateways.transport.echo_grpc"]
-
-FROM python AS frames
+# ---------------------------------------------------------------- transport
+# The servers without a model: the same code, and a command each (compose/transport.yaml).
+FROM python AS transport
 COPY requirements/transport.txt /tmp/
 RUN --mount=type=secret,id=ca pip-install /tmp/transport.txt
 COPY --from=code /app/proto/gen proto/gen
 COPY --from=code /app/gateways/__init__.py gateways/
 COPY --from=code /app/gateways/core gateways/core
 COPY --from=code /app/gateways/web gateways/web
-COPY --from=code /app/gateways/transport/__init__.py gateways/transport/
-COPY --from=code /app/gateways/transport/frames gateways/transport/frames
-# A frame is megabytes: memory that is given back and asked for again for each one costs a page fault every 4 KiB.
-ENV MALLOC_MMAP_THRESHOLD_=33554432 \
-    MALLOC_TRIM_THRESHOLD_=268435456
+COPY --from=code /app/gateways/rpc gateways/rpc
+COPY --from=code /app/gateways/transport gateways/transport
 USER 65532:65532
-CMD ["python3", "-m", "gateways.transport.frames"]
 
+# ---------------------------------------------------------------- distance
 FROM golang AS toxiproxy
 WORKDIR /src
 COPY compose/toxiproxy/go.mod compose/toxiproxy/go.sum ./
@@ -237,25 +211,6 @@ COPY compose/toxiproxy/healthy /usr/local/bin/
 COPY compose/toxiproxy/proxies.json /etc/toxiproxy/
 USER 65532:65532
 CMD ["toxiproxy-server"]
-
-# ---------------------------------------------------------------- seldon
-# seldon-http and seldon-grpc: the same code, and a command each (compose/transport.yaml).
-FROM python AS seldon
-COPY requirements/transport.txt /tmp/
-RUN --mount=type=secret,id=ca pip-install /tmp/transport.txt
-COPY --from=code /app/proto/gen proto/gen
-COPY --from=code /app/gateways/__init__.py gateways/
-COPY --from=code /app/gateways/core gateways/core
-COPY --from=code /app/gateways/web gateways/web
-COPY --from=code /app/gateways/transport/__init__.py gateways/transport/
-COPY --from=code /app/gateways/transport/seldon gateways/transport/seldon
-COPY --from=code /app/gateways/transport/seldon_http gateways/transport/seldon_http
-COPY --from=code /app/gateways/transport/seldon_grpc gateways/transport/seldon_grpc
-# As in typed-grpc: large messages are given back to the system.
-ENV MALLOC_ARENA_MAX=2 \
-    MALLOC_MMAP_THRESHOLD_=4194304 \
-    MALLOC_TRIM_THRESHOLD_=16777216
-USER 65532:65532
 
 # ---------------------------------------------------------------- models
 FROM torch-cpu AS models

@@ -1,5 +1,7 @@
 """What is served now: /artifacts/serving.json, written by the models service and scripts/swap, followed by the servers.
 
+A server that follows changes over between two requests: each ends with the model that it began with (Users).
+
 Standard library only: health checks read it every few seconds.
 """
 
@@ -7,7 +9,8 @@ import asyncio
 import json
 import logging
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
@@ -20,6 +23,7 @@ FOLLOWED = Path(os.environ.get("TMPDIR", "/tmp"), "serving")
 """Where a server that follows says, inside its container, which model it serves."""
 POLL_S = 1.0
 RETRY_S = 5.0
+DRAIN_S = 60.0
 
 log = logging.getLogger(__name__)
 
@@ -86,6 +90,31 @@ async def follow(artifacts: Path, now: Serving, switch: Callable[[Serving], Awai
         except Exception as error:  # what was served before goes on being served
             log.error("cannot follow %s: the old model stays", NAME, exc_info=error)
             await asyncio.sleep(RETRY_S)
+
+
+class Users:
+    """The requests that began with one model."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    @contextmanager
+    def one(self) -> Iterator[None]:
+        """For as long as one request lasts."""
+        self._count += 1
+        try:
+            yield
+        finally:
+            self._count -= 1
+
+    async def gone(self) -> None:
+        """Wait until the last one has ended, DRAIN_S at most."""
+        try:
+            async with asyncio.timeout(DRAIN_S):
+                while self._count:
+                    await asyncio.sleep(0.05)
+        except TimeoutError:
+            log.warning("requests of the old model did not end within %g s", DRAIN_S)
 
 
 def followed(serving: Serving) -> None:

@@ -3,14 +3,16 @@
 import sys
 
 from gateways.core.health import request, watch
+from gateways.core.start import listen
 from gateways.jpeg_http import PORT
 
 TIMEOUT_S = 5.0
 
 
 def main() -> int:
+    _, port = listen(PORT)
     # /health itself costs no inference while others are being answered.
-    return watch(lambda: request("GET", PORT, "/health", timeout=TIMEOUT_S), "jpeg-http")
+    return watch(lambda: request("GET", port, "/health", timeout=TIMEOUT_S), "jpeg-http")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,6 @@
 """The predictor that answers now. It follows /artifacts/serving.json: the new model is loaded beside the old one."""
 
 import asyncio
-import logging
-from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,12 +8,8 @@ from typing import Self
 
 from gateways.core.errors import ServeError, Status
 from gateways.core.manifest import Manifest
-from gateways.core.serving import Serving, follow, followed
+from gateways.core.serving import Serving, Users, follow, followed
 from gateways.upstreams.torch import TorchPredictor, give_back_memory
-
-DRAIN_S = 60.0
-
-log = logging.getLogger(__name__)
 
 
 class Served:
@@ -26,7 +20,7 @@ class Served:
         self._artifacts = artifacts
         self.serving = serving
         self.predictor = self._predictor_of(serving)
-        self._users: Counter[TorchPredictor] = Counter()
+        self._users = Users()
 
     async def __aenter__(self) -> Self:
         if self.predictor:
@@ -45,11 +39,8 @@ class Served:
         """The predictor for one request, which it keeps to its end. NOT_FOUND while there is none."""
         if not (predictor := self.predictor):
             raise ServeError(Status.NOT_FOUND, self.serving.no_photos)
-        self._users[predictor] += 1
-        try:
+        with self._users.one():
             yield predictor
-        finally:
-            self._users[predictor] -= 1
 
     def _predictor_of(self, serving: Serving) -> TorchPredictor | None:
         return TorchPredictor(Manifest.load(self._artifacts, serving.model)) if serving.images else None
@@ -60,14 +51,9 @@ class Served:
         if new:
             await new.__aenter__()
         old, self.predictor, self.serving = self.predictor, new, serving
+        users, self._users = self._users, Users()
         if old:
-            try:
-                async with asyncio.timeout(DRAIN_S):
-                    while self._users[old]:
-                        await asyncio.sleep(0.05)
-            except TimeoutError:
-                log.warning("requests of the old model did not end within %g s", DRAIN_S)
-            del self._users[old]
+            await users.gone()
             await old.__aexit__()
             del old
             give_back_memory()

@@ -10,8 +10,8 @@ from google.rpc import status_pb2
 
 from gateways.core.answer import TOP_K, Prediction
 from gateways.core.errors import ServeError, Status
+from gateways.core.image import check_count
 from gateways.core.manifest import Manifest
-from gateways.core.predict import check_count
 
 _WEIGHTS = {"real": pb.WEIGHTS_REAL, "random": pb.WEIGHTS_RANDOM}
 
@@ -26,14 +26,14 @@ class Request:
     classes: bool
 
 
-def request(message: pb.PredictRequest, *, backend: str, max_top_k: int | None) -> Request:
-    """Check everything that needs no look into the images. `max_top_k` is the most that `backend` answers."""
+def request(message: pb.PredictRequest, *, upstream: str, max_top_k: int | None) -> Request:
+    """Check everything that needs no look into the images. `max_top_k` is the most that `upstream` answers."""
     check_count(len(message.images))
     top_k = message.top_k or TOP_K
     if max_top_k is not None and top_k > max_top_k:
         raise ServeError(
             Status.INVALID,
-            f"top_k is {top_k}: the backend {backend} answers at most {max_top_k} classes, ask for that or less",
+            f"top_k is {top_k}: the backend {upstream} answers at most {max_top_k} classes, ask for that or less",
         )
     outputs = set(message.outputs) or {pb.OUTPUT_EMBEDDING, pb.OUTPUT_CLASSES}
     if wrong := outputs - {pb.OUTPUT_EMBEDDING, pb.OUTPUT_CLASSES}:
@@ -63,11 +63,6 @@ def _prediction(prediction: Prediction, asked: Request) -> pb.Prediction:
     )
 
 
-def code(status: Status) -> grpc.StatusCode:
-    """The gRPC status code of a core status: the only place where this gateway picks one."""
-    return grpc.StatusCode[status.grpc]
-
-
-def error(failure: ServeError) -> status_pb2.Status:
+def error(code: grpc.StatusCode, message: str) -> status_pb2.Status:
     """The failure of one message of a stream."""
-    return status_pb2.Status(code=code(failure.status).value[0], message=failure.message)
+    return status_pb2.Status(code=code.value[0], message=message)

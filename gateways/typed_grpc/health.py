@@ -1,35 +1,34 @@
 """The container's health check: `python3 -m gateways.typed_grpc.health`.
 
-Healthy means that a photo is answered through the default backend. The gateway knows that from its clients' calls, or
+Healthy means that a photo is answered through the default upstream. The gateway knows that from its clients' calls, or
 from a probe of its own while there are none, and says it over grpc.health.v1.
 """
 
-import os
 import sys
 
 import grpc
 
 from gateways.core.health import end_server, watch
+from gateways.core.start import listen
+from gateways.rpc.health import call
+from gateways.typed_grpc import PORT
 
 TIMEOUT_S = 10.0
-_SERVING = b"\x08\x01"  # HealthCheckResponse { status: SERVING }, without the 0.2 s that protobuf's import takes
+_SERVING = b"\x08\x01"  # HealthCheckResponse { status: SERVING }
 
 
 class NotServing(RuntimeError):
-    """The gateway answers, but its backend does not: a restart of the gateway would not help."""
+    """The gateway answers, but its upstream does not: a restart of the gateway would not help."""
 
 
 def probe(port: int) -> None:
     """Raises NotServing, or grpc.RpcError where the gateway itself does not answer."""
-    with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
-        check: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary("/grpc.health.v1.Health/Check")
-        answer = check(b"", timeout=TIMEOUT_S)
-    if answer != _SERVING:
-        raise NotServing("the gateway answers, its backend torchserve does not")
+    if call(port, "/grpc.health.v1.Health/Check", timeout=TIMEOUT_S) != _SERVING:
+        raise NotServing("the gateway answers, its upstream torchserve does not")
 
 
 def heal(port: int) -> None:
-    """End the gateway, unless it is its backend that needs healing (which that container's own check does)."""
+    """End the gateway, unless it is its upstream that needs healing (which that container's own check does)."""
     try:
         probe(port)
     except NotServing:
@@ -39,5 +38,5 @@ def heal(port: int) -> None:
 
 
 if __name__ == "__main__":
-    port = int(os.environ.get("PORT", "50051"))
+    _, port = listen(PORT)
     sys.exit(watch(lambda: probe(port), "typed-grpc", heal=lambda: heal(port)))

@@ -1,1 +1,1 @@
-"""What a gateway calls: each module is one Predictor (gateways.core.predict), in this process or behind a network."""
+"""What a gateway calls to have photos answered: a model in this process (torch), TorchServe, Triton."""

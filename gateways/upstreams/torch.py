@@ -23,8 +23,8 @@ import torch
 
 from gateways.core.answer import Prediction, top_k
 from gateways.core.errors import ServeError, Status, as_serve_error
+from gateways.core.image import MAX_IMAGES, check_count
 from gateways.core.manifest import Manifest
-from gateways.core.predict import MAX_IMAGES, check_count
 from gateways.core.timing import Stages
 
 MAX_WAITING = 512
@@ -97,7 +97,7 @@ class _Work:
 
 
 class TorchPredictor:
-    """A Predictor over a Model. Use as `async with TorchPredictor(manifest) as predictor`."""
+    """An upstream in this process: a Model. Use as `async with TorchPredictor(manifest) as predictor`."""
 
     def __init__(self, manifest: Manifest, device: torch.device | None = None) -> None:
         self.manifest = manifest
@@ -126,7 +126,7 @@ class TorchPredictor:
         self._decoders.shutdown(wait=False, cancel_futures=True)
 
     async def predict(self, jpegs: Sequence[bytes], *, stages: Stages, timeout: float | None) -> list[Prediction]:
-        """See gateways.core.predict.Predictor. OVERLOADED when MAX_WAITING images are in work already."""
+        """See upstream.Upstream. OVERLOADED when MAX_WAITING images are in work already."""
         check_count(len(jpegs))
         if self._admitted + len(jpegs) > MAX_WAITING:
             raise ServeError(Status.OVERLOADED, f"{self._admitted} images are waiting: send this again in a second")

@@ -1,4 +1,4 @@
-"""Triton as a predictor: JPEGs are decoded and preprocessed here, in threads; one KServe v2 call per batch."""
+"""Triton: JPEGs are decoded and preprocessed here, in threads; one KServe v2 call per batch."""
 
 import asyncio
 import logging
@@ -17,7 +17,7 @@ from gateways.core.answer import top_k as best
 from gateways.core.errors import ServeError, Status
 from gateways.core.manifest import Manifest
 from gateways.core.timing import Stages
-from gateways.upstreams.together import together
+from gateways.upstreams.calls import not_loaded, together, within
 
 log = logging.getLogger(__name__)
 
@@ -53,18 +53,12 @@ class Triton:
     async def predict(
         self, jpegs: Sequence[bytes], *, stages: Stages, timeout: float | None, top_k: int = TOP_K
     ) -> list[Prediction]:
-        """See Predictor. `preprocess` in `stages` includes the wait for a free thread."""
-        limit = self._limit_s if timeout is None else min(timeout, self._limit_s)
-        try:
-            async with asyncio.timeout(limit):
-                with stages.stage("preprocess"):
-                    batch = await self._tensor(jpegs)
-                with stages.stage("backend"):
-                    outputs = await self._infer(batch)
-        except TimeoutError:
-            raise ServeError(
-                Status.TIMEOUT, f"Triton did not answer within {limit:.3g} s: allow more time or send fewer images"
-            ) from None
+        """See Upstream. `preprocess` in `stages` includes the wait for a free thread."""
+        async with within(self._limit_s, timeout, "Triton"):
+            with stages.stage("preprocess"):
+                batch = await self._tensor(jpegs)
+            with stages.stage("backend"):
+                outputs = await self._infer(batch)
         return self._predictions(outputs, top_k)
 
     async def answered(self) -> int | None:
@@ -113,11 +107,8 @@ class Triton:
     def _failed(self, error: grpc.aio.AioRpcError) -> ServeError:
         log.warning("Triton: %s: %s", error.code().name, error.details())
         match error.code():
-            case grpc.StatusCode.NOT_FOUND:  # it starts or stops. Our clients name no model, so they could not mend it
-                return ServeError(
-                    Status.UNAVAILABLE,
-                    f"Triton has not loaded {self._manifest.model!r}: try again in a few seconds, then see its log",
-                )
+            case grpc.StatusCode.NOT_FOUND:
+                return not_loaded("Triton", self._manifest.model)
             # INTERNAL is what a dead model process answers until Triton's health check heals it.
             case (
                 grpc.StatusCode.UNAVAILABLE

@@ -1,1 +1,1 @@
-"""What the HTTP gateways share: bounded bodies, errors as JSON, the Server-Timing header."""
+"""What the HTTP services share: start, bounded bodies, admission, errors as JSON, the Server-Timing header."""

@@ -1,7 +1,9 @@
-"""A request's body: its declared type, and its bytes up to a limit that is enforced while reading."""
+"""A request's body: its declared type, its bytes up to a limit that is enforced while reading, its form."""
 
 from collections.abc import AsyncGenerator
 
+from starlette.datastructures import FormData
+from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 
 from gateways.core.errors import ServeError, Status
@@ -36,3 +38,26 @@ async def limited(request: Request, most: int = MAX_BODY, what: str = "images") 
 async def whole(request: Request, most: int = MAX_BODY, what: str = "images") -> bytes:
     """The body, if it is within the limit."""
     return b"".join([chunk async for chunk in limited(request, most, what)])
+
+
+class _InMemoryParser(MultiPartParser):
+    """Parts stay in memory: the body limit bounds them, and a file on disk would only add time."""
+
+    spool_max_size = MAX_BODY
+    ended = False
+
+    def on_end(self) -> None:
+        """The closing boundary was seen. Without it the last part was cut off: the base class drops it in silence."""
+        self.ended = True
+
+
+async def form(request: Request, *, max_files: int, max_fields: int = 1000) -> FormData:
+    """The parts of a multipart/form-data body. Raises ServeError."""
+    parser = _InMemoryParser(request.headers, limited(request), max_files=max_files, max_fields=max_fields)
+    try:
+        parts = await parser.parse()
+    except MultiPartException as error:
+        raise ServeError(Status.INVALID, f"the form cannot be read: {error.message}") from None
+    if not parser.ended:
+        raise ServeError(Status.INVALID, "the form is truncated: it has no closing boundary")
+    return parts

@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import orjson
-import pybase64
 
 from gateways.core.answer import Prediction
 from gateways.core.errors import ServeError, Status, as_serve_error
 from gateways.core.manifest import Manifest
+from gateways.core.text import unbase64
 from gateways.core.timing import Stages
 from gateways.upstreams.torch import Model, give_back_memory, pick_device
 
@@ -65,12 +65,7 @@ def _from_json(data: bytes) -> bytes:
     text = message.get("image") if isinstance(message, dict) else None
     if not isinstance(text, str):
         raise ServeError(Status.INVALID, 'the field "image" is missing or not a string: send {"image": "<base64>"}')
-    try:
-        return pybase64.b64decode(text, validate=True)
-    except ValueError:
-        raise ServeError(
-            Status.INVALID, '"image" is not base64: send standard base64 with padding, without line breaks'
-        ) from None
+    return unbase64(text, '"image"')
 
 
 class JpegHandler:

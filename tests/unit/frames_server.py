@@ -1,36 +1,15 @@
-"""The gateway of frames with the shared folder of its argument: prints its HTTP and gRPC port, ends with its stdin."""
+"""The server of frames with the shared folder of its argument: prints its HTTP and gRPC port, ends with its stdin."""
 
-import socket
 import sys
-import threading
 from pathlib import Path
 
-import uvicorn
-
-from gateways.transport.frames.app import create_app
 from gateways.transport.frames.frame import Usage
-from gateways.transport.frames.service import create_server
-from gateways.transport.frames.zeromq import ZmqServer
-
-
-def main() -> None:
-    usage = Usage()
-    zeromq = ZmqServer(Path(sys.argv[1]), usage)
-    zeromq.start()
-    grpc_server = create_server(usage)
-    grpc_port = grpc_server.add_insecure_port("127.0.0.1:0")
-    grpc_server.start()
-    with socket.create_server(("127.0.0.1", 0)) as sock:
-        http = uvicorn.Server(uvicorn.Config(create_app(usage), log_config=None, http="httptools"))
-        thread = threading.Thread(target=http.run, args=([sock],))
-        thread.start()
-        print(sock.getsockname()[1], grpc_port, flush=True)
-        sys.stdin.read()
-        http.should_exit = True
-        thread.join()
-    grpc_server.stop(None).wait()
-    zeromq.stop()
-
+from gateways.transport.frames.http import create_app
+from gateways.transport.frames.server import beside_http
+from tests.unit.http_server import http_server
 
 if __name__ == "__main__":
-    main()
+    usage = Usage()
+    with beside_http(Path(sys.argv[1]), usage, "127.0.0.1:0") as grpc_port, http_server(create_app(usage)) as http_port:
+        print(http_port, grpc_port, flush=True)
+        sys.stdin.read()

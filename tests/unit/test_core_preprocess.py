@@ -15,7 +15,7 @@ MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 @pytest.mark.parametrize("interpolation", ["bicubic", "bilinear"])
-@pytest.mark.parametrize("size", [(63, 48), (48, 63), (63, 63), (41, 33), (20, 31), (62, 61)])
+@pytest.mark.parametrize("size", [(63, 48), (48, 63), (41, 33), (20, 31)])
 @pytest.mark.parametrize(("resize", "crop"), [(32, 32), (32, 28), (32, 27)])
 def test_equals_torchvision(interpolation: str, size: tuple[int, int], resize: int, crop: int) -> None:
     """Resize, CenterCrop, ToTensor and Normalize give the same tensor (too small for a scaled decode)."""
@@ -32,17 +32,10 @@ def test_equals_torchvision(interpolation: str, size: tuple[int, int], resize: i
     )
     want = reference(Image.open(io.BytesIO(data)).convert("RGB")).numpy()
     assert got.shape == want.shape == (3, crop, crop)
+    assert (got.dtype, got.flags.c_contiguous) == (np.float32, True)
     # One step of 8 bits is 0.017 after Normalize: the crop in source coordinates may round a pixel the other way.
     assert np.abs(got - want).max() < 0.02
     assert np.abs(got - want).mean() < 1e-4
-
-
-def test_the_tensor_is_what_a_model_takes() -> None:
-    """float32, C-contiguous, channels first."""
-    tensor = Preprocess(40, 32, "bilinear", MEAN, STD).tensor(jpeg())
-    assert tensor.dtype == np.float32
-    assert tensor.shape == (3, 32, 32)
-    assert tensor.flags.c_contiguous
 
 
 @pytest.mark.parametrize("size", [(1, 20_000), (20_000, 1), (1, 1)])

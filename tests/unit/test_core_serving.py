@@ -8,7 +8,7 @@ import pytest
 
 from gateways.core import serving
 from gateways.core.serving import NAME, Serving, ServingError
-from tests.unit.backend_servers import until
+from tests.unit.upstream_servers import until
 
 ONE = Serving("one", "one_trt", True, ("one", "one_trt"), {"MODEL": "", "MODEL_REPOSITORY": ""})
 TWO = Serving("two", None, False, ("two",), {"MODEL": "", "MODEL_REPOSITORY": ""}, swapped=True)

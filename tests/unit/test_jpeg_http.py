@@ -5,7 +5,6 @@ import base64
 import http.client
 import json
 import re
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -17,39 +16,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-import uvicorn
 
 from gateways.core.errors import INTERNAL_MESSAGE
 from gateways.jpeg_http import app as application
-from gateways.jpeg_http import schema
+from gateways.jpeg_http import health, schema
 from gateways.jpeg_http.app import create_app
 from gateways.jpeg_http.served import Served
 from gateways.upstreams.torch import TorchPredictor
 from gateways.web import admission
-from tests.unit.tiny_model import MODEL, build, huge_header, jpeg, png, serving
+from tests.unit.http_server import JSON, Answer, ask, http_server
+from tests.unit.tiny_model import MODEL, build, huge_header, jpeg, serving
 
-JSON, JPEG, FORM = "application/json", "image/jpeg", "multipart/form-data; boundary=B"
+JPEG, FORM = "image/jpeg", "multipart/form-data; boundary=B"
 GOOD = jpeg()
 MIB = 1024 * 1024
-
-
-@dataclass
-class Answer:
-    """One HTTP answer."""
-
-    status: int
-    headers: dict[str, str]
-    body: bytes
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.body)
-
-    @property
-    def error(self) -> tuple[int, str, str]:
-        """Status, code and message of an error, whose shape is checked on the way."""
-        schema.ErrorAnswer.model_validate(self.json)
-        return self.status, self.json["error"]["code"], self.json["error"]["message"]
 
 
 @dataclass
@@ -67,34 +47,16 @@ class Client:
     def __call__(
         self, method: str, path: str, body: Any = None, kind: str | None = None, *, chunked: bool = False
     ) -> Answer:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
-        try:
-            headers = {"content-type": kind} if kind else {}
-            connection.request(method, path, body, headers, encode_chunked=chunked)
-            response = connection.getresponse()
-            return Answer(response.status, {k.lower(): v for k, v in response.getheaders()}, response.read())
-        finally:
-            connection.close()
+        return ask(self.port, method, path, body, kind, chunked=chunked)
+
+    def embedded(self, photo: bytes = GOOD) -> Answer:
+        return self("POST", "/embed", photo, JPEG)
 
 
 @contextmanager
 def running(served: Served) -> Iterator[Client]:
-    """The application under uvicorn, in a thread."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        config = uvicorn.Config(create_app(served), log_config=None, access_log=False, http="httptools")
-        server = uvicorn.Server(config)
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-        thread.start()
-        try:
-            deadline = time.monotonic() + 30
-            while not server.started:
-                assert thread.is_alive()
-                assert time.monotonic() < deadline
-                time.sleep(0.01)
-            yield Client(listener.getsockname()[1], served)
-        finally:
-            server.should_exit = True
-            thread.join(20)
+    with http_server(create_app(served)) as port:
+        yield Client(port, served)
 
 
 def built(artifacts: Path, kind: str = "classifier") -> Served:
@@ -132,7 +94,7 @@ def test_every_way_to_send_a_photo_gives_the_same_embedding(client: Client) -> N
     answers = [
         client("POST", "/embed/base64", images(GOOD), JSON),
         client("POST", "/embed/base64", images(GOOD), "application/json; charset=utf-8"),
-        client("POST", "/embed", GOOD, JPEG),
+        client.embedded(),
         client("POST", "/embed", form(GOOD), FORM),
     ]
     assert [answer.status for answer in answers] == [200] * 4
@@ -155,11 +117,10 @@ def test_classes_are_the_top_five(client: Client) -> None:
         assert classes[0].label == f"label {classes[0].index}"
 
 
-@pytest.mark.parametrize("count", [2, 32])
-def test_many_images_are_answered_in_order(client: Client, count: int) -> None:
+def test_many_images_are_answered_in_order(client: Client) -> None:
     """32 is the largest request, in both encodings."""
-    photos = [jpeg(seed) for seed in range(count)]
-    one_by_one = [client("POST", "/embed", photo, JPEG).json["embeddings"][0] for photo in photos]
+    photos = [jpeg(seed) for seed in range(32)]
+    one_by_one = [client.embedded(photo).json["embeddings"][0] for photo in photos]
     for answer in (
         client("POST", "/embed/base64", images(*photos), JSON),
         client("POST", "/embed", form(*photos), FORM),
@@ -170,10 +131,8 @@ def test_many_images_are_answered_in_order(client: Client, count: int) -> None:
 def test_an_embedding_model_says_that_it_has_no_classes(embedder: Client) -> None:
     """404 that names the path to use, before the body is read."""
     for path in ("/classify", "/classify/base64"):
-        status, code, message = embedder("POST", path, b"", JSON).error
-        assert (status, code) == (404, "UNIMPLEMENTED")
-        assert "use /embed" in message
-    assert embedder("POST", "/embed", GOOD, JPEG).status == 200
+        embedder("POST", path, b"", JSON).refuses(404, "use /embed")
+    assert embedder.embedded().status == 200
 
 
 # ---------------------------------------------------------------- bad input
@@ -182,34 +141,24 @@ BAD: dict[str, tuple[str, bytes | None, str | None, int, str]] = {
     # name: path, body, content type, status, part of the message
     "raw: empty": ("/embed", b"", JPEG, 400, "image is empty"),
     "raw: not an image": ("/embed", b"hello", JPEG, 400, "image is not a JPEG: send JPEG bytes"),
-    "raw: PNG": ("/embed", png(), JPEG, 400, "image is not a JPEG"),
-    "raw: truncated": ("/embed", GOOD[: len(GOOD) // 2], JPEG, 400, "image is truncated"),
     "raw: huge header": ("/embed", huge_header(GOOD), JPEG, 400, "65500 x 65500 pixels"),
     "raw: 21 MiB": ("/embed", GOOD + bytes(21 * MIB), JPEG, 413, "at most 20 MiB"),
     "raw: 64 MiB": ("/embed", bytes(64 * MIB), JPEG, 413, "larger than 32 MiB"),
     "raw: no type": ("/embed", GOOD, None, 415, "content-type is missing: send image/jpeg or multipart/form-data"),
-    "raw: other type": ("/embed", png(), "image/png", 415, "content-type is image/png"),
     "form: no boundary": ("/embed", form(GOOD), "multipart/form-data", 400, "boundary"),
     "form: garbage": ("/embed", b"garbage", FORM, 400, "the form cannot be read"),
     "form: truncated": ("/embed", form(GOOD)[:-20], FORM, 400, "the form is truncated"),
     "form: other field": ("/embed", form(GOOD, field="photo"), FORM, 400, 'no part "images"'),
     "form: text part": ("/embed", form(b"x", filename=""), FORM, 400, "images[0] is a text part"),
     "form: 33 images": ("/embed", form(*[GOOD] * 33), FORM, 400, "32"),
-    "form: second is bad": ("/embed", form(GOOD, b"x"), FORM, 400, "images[1] is not a JPEG"),
     "base64: empty body": ("/embed/base64", b"", JSON, 400, "the body is not JSON"),
     "base64: bad JSON": ("/embed/base64", b'{"images": [', JSON, 400, 'send {"images": ["<base64>"]}'),
-    "base64: not UTF-8": ("/embed/base64", b'{"images": ["\xff"]}', JSON, 400, "the body is not JSON"),
     "base64: deep JSON": ("/embed/base64", b"[" * 100_000, JSON, 400, "the body is not JSON"),
-    "base64: a list": ("/embed/base64", b"[1]", JSON, 400, 'the field "images" is missing'),
     "base64: other field": ("/embed/base64", b'{"image": "x"}', JSON, 400, 'the field "images" is missing'),
-    "base64: null": ("/embed/base64", b'{"images": null}', JSON, 400, "not a list"),
     "base64: no image": ("/embed/base64", images(), JSON, 400, "0 images: send 1 to 32"),
-    "base64: 33 images": ("/embed/base64", images(*[GOOD] * 33), JSON, 400, "33 images: send 1 to 32"),
     "base64: a number": ("/embed/base64", b'{"images": [3]}', JSON, 400, "images[0] is not a string"),
     "base64: bad base64": ("/embed/base64", b'{"images": ["%%%"]}', JSON, 400, "images[0] is not base64"),
-    "base64: no padding": ("/embed/base64", b'{"images": ["/9j/4"]}', JSON, 400, "images[0] is not base64"),
     "base64: not ASCII": ("/embed/base64", '{"images": ["é"]}'.encode(), JSON, 400, "images[0] is not base64"),
-    "base64: third is bad": ("/embed/base64", images(GOOD, GOOD, b"x"), JSON, 400, "images[2] is not a JPEG"),
     "base64: other type": ("/embed/base64", images(GOOD), "text/plain", 415, "send application/json"),
     "base64: 64 MiB": ("/embed/base64", b" " * (64 * MIB), JSON, 413, "larger than 32 MiB"),
 }
@@ -221,35 +170,31 @@ def test_bad_input_gets_a_4xx_that_says_what_to_do(
 ) -> None:
     """Never a 500; the shape, the code and Server-Timing are always there; the next good request works."""
     answer = client("POST", path, body, kind)
-    got, code, message = answer.error
-    assert got == status
-    assert code == ("RESOURCE_EXHAUSTED" if status == 413 else "INVALID_ARGUMENT")
-    assert text in message
+    answer.refuses(status, text)
+    assert answer.error[1] == ("RESOURCE_EXHAUSTED" if status == 413 else "INVALID_ARGUMENT")
     assert "total;dur=" in answer.headers["server-timing"]
-    assert client("POST", "/embed", GOOD, JPEG).status == 200
+    assert client.embedded().status == 200
 
 
 def test_a_chunked_body_is_limited_while_it_is_read(client: Client) -> None:
     """No declared length: refused as soon as 32 MiB are passed."""
     pieces = (bytes(MIB) for _ in range(64))
-    status, code, _ = client("POST", "/embed", pieces, JPEG, chunked=True).error
-    assert (status, code) == (413, "RESOURCE_EXHAUSTED")
+    client("POST", "/embed", pieces, JPEG, chunked=True).refuses(413, "larger than 32 MiB")
 
 
 def test_too_many_bytes_at_once_are_refused(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """429 while the bodies of all requests together pass the bound; what was held is free again afterwards."""
     monkeypatch.setattr(admission, "MAX_HELD", len(GOOD) - 1)
-    status, code, _ = client("POST", "/embed", GOOD, JPEG).error
-    assert (status, code) == (429, "RESOURCE_EXHAUSTED")
+    client.embedded().refuses(429, "again in a second")
     monkeypatch.setattr(admission, "MAX_HELD", len(GOOD))
-    assert [client("POST", "/embed", GOOD, JPEG).status for _ in range(3)] == [200] * 3
+    assert [client.embedded().status for _ in range(3)] == [200] * 3
 
 
 def test_unknown_paths_and_methods(client: Client) -> None:
     """404 and 405 in the same shape."""
-    assert client("POST", "/nope", b"").error == (404, "NOT_FOUND", "no such path /nope: GET /docs lists what there is")
+    client("POST", "/nope", b"").refuses(404, "GET /docs")
     answer = client("GET", "/embed")
-    assert answer.error == (405, "UNIMPLEMENTED", "GET is not allowed on /embed: use POST")
+    answer.refuses(405, "use POST")
     assert answer.headers["allow"] == "POST"
 
 
@@ -260,7 +205,7 @@ def test_a_bug_never_shows_its_text(client: Client, monkeypatch: pytest.MonkeyPa
         raise KeyError("/secret/path")
 
     monkeypatch.setattr(client.predictor, "predict", broken)
-    answer = client("POST", "/embed", GOOD, JPEG)
+    answer = client.embedded()
     assert answer.error == (500, "INTERNAL", INTERNAL_MESSAGE)
     assert "total;dur=" in answer.headers["server-timing"]
 
@@ -270,7 +215,7 @@ def test_a_bug_never_shows_its_text(client: Client, monkeypatch: pytest.MonkeyPa
 
 def test_server_timing_has_every_stage(client: Client) -> None:
     """In the order they happen."""
-    header = client("POST", "/embed", GOOD, JPEG).headers["server-timing"]
+    header = client.embedded().headers["server-timing"]
     assert re.findall(r"(\w+);dur=\d+\.\d{3}", header) == ["preprocess", "queue", "compute", "encode", "total"]
 
 
@@ -307,9 +252,7 @@ def test_health_is_an_inference_or_a_recent_answer(client: Client, monkeypatch: 
     monkeypatch.setattr(client.predictor, "_model", lambda tensors: hang.wait(30) and model(tensors))
     monkeypatch.setattr(application, "HEALTH_TIMEOUT_S", 0.2)
     try:
-        status, code, message = client("GET", "/health").error
-        assert (status, code) == (503, "UNAVAILABLE")
-        assert message.startswith("the model does not answer")
+        client("GET", "/health").refuses(503, "the model does not answer")
         monkeypatch.setattr(application, "HEALTH_FRESH_S", 60.0)
         assert client("GET", "/health").status == 200
     finally:
@@ -338,12 +281,10 @@ def test_a_client_that_leaves_drops_its_work(client: Client, monkeypatch: pytest
 
 
 def test_the_container_check_follows_health(
-    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    client: Client, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Exit code 0 and one line."""
-    from gateways.jpeg_http import health
-
-    monkeypatch.setattr(health, "PORT", client.port)
+    """It asks the port that LISTEN names."""
+    monkeypatch.setenv("LISTEN", f"127.0.0.1:{client.port}")
     monkeypatch.setattr(health, "watch", lambda probe, name: print(name, probe()) or 0)
     assert health.main() == 0
     assert '"status":"ok"' in capsys.readouterr().out
@@ -374,7 +315,7 @@ def test_it_follows_what_is_served(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             serving("other").write(tmp_path)
             # Until then its probe may wait for the held model.
             wait_for(lambda: client("GET", "/health").json.get("model") == "other")
-            assert client("POST", "/embed", GOOD, JPEG).json["model"] == "other"
+            assert client.embedded().json["model"] == "other"
             assert (tmp_path / "followed").read_text() == MODEL  # the old one is still at work
             hold.set()
             assert early.result().json["model"] == MODEL
@@ -389,13 +330,10 @@ def test_a_model_that_takes_no_photos_is_named_with_the_way_to_ask_it(
     build(tmp_path)
     with running(Served(tmp_path, serving("tensors", images=False))) as client:
         for path in ("/embed", "/classify"):
-            status, code, message = client("POST", path, GOOD, JPEG).error
-            assert (status, code) == (404, "NOT_FOUND")
-            assert message.startswith("model not available")
-            assert "/v2/models/tensors/infer" in message
+            client("POST", path, GOOD, JPEG).refuses(404, "/v2/models/tensors/infer")
         assert client("GET", "/health").json == {"status": "ok", "model": "tensors"}
         serving().write(tmp_path)
-        wait_for(lambda: client("POST", "/embed", GOOD, JPEG).status == 200)
+        wait_for(lambda: client.embedded().status == 200)
 
 
 def test_artefacts_that_cannot_be_loaded_leave_the_old_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -407,9 +345,9 @@ def test_artefacts_that_cannot_be_loaded_leave_the_old_model(tmp_path: Path, mon
     with running(Served(tmp_path, serving())) as client:
         serving("absent").write(tmp_path)
         time.sleep(0.2)
-        assert client("POST", "/embed", GOOD, JPEG).json["model"] == MODEL
+        assert client.embedded().json["model"] == MODEL
         serving("other").write(tmp_path)
-        wait_for(lambda: client("POST", "/embed", GOOD, JPEG).json["model"] == "other")
+        wait_for(lambda: client.embedded().json["model"] == "other")
 
 
 def wait_for(ask: Callable[[], bool]) -> None:

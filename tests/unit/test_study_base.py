@@ -14,8 +14,8 @@ from bench.measure.measured import Cell
 from bench.studies import STUDIES, WAYS
 from bench.studies.base import BASE, KINDS, ROWS, SIZES
 from bench.studies.study import EQUAL
-from gateways.transport.echo_grpc.service import create_server
-from gateways.transport.echo_http.app import create_app
+from gateways.transport.echo.grpc import create_server
+from gateways.transport.echo.http import create_app
 from locustfiles import payloads
 from locustfiles.answers import WrongAnswer
 from locustfiles.clients import Answer, CallError, Payload

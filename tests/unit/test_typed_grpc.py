@@ -1,19 +1,21 @@
 """The typed gateway as its clients see it: a real channel, before servers that stand for TorchServe and Triton."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import re
+from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
 import grpc
 import pytest
 from fiveway.vision.v1 import vision_pb2 as pb
 
+from gateways.core.errors import INTERNAL_MESSAGE
 from gateways.typed_grpc import service
 from gateways.typed_grpc.server import MAX_MESSAGE_BYTES
-from tests.unit.backend_servers import DIM, LABELS, MODEL, jpeg, until
-from tests.unit.typed_gateway import BOTH, GOOD, Gateway, failure, started
+from tests.unit.typed_gateway import BOTH, GOOD, REQUEST, Gateway, fails, started, to
+from tests.unit.upstream_servers import DIM, LABELS, MODEL, jpeg, until
 
-TRITON = (("x-backend", "triton"),)
+INVALID, EXHAUSTED = grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
 @pytest.fixture
@@ -26,188 +28,222 @@ async def gateway() -> AsyncIterator[Gateway]:
 
 
 @BOTH
-async def test_a_batch_is_answered_in_order(gateway: Gateway, backend: str) -> None:
-    """Dark, grey, white: three predictions, each with five classes, labels and an embedding."""
-    answer = await gateway.stub.Predict(
-        pb.PredictRequest(images=[jpeg(0), jpeg(128), jpeg(255)]), metadata=(("x-backend", backend),)
-    )
+async def test_a_batch_is_answered_in_order(gateway: Gateway, name: str) -> None:
+    """Dark, grey, white: each with five labelled classes and an embedding; metadata says where the time went."""
+    call = gateway.stub.Predict(pb.PredictRequest(images=[jpeg(0), jpeg(128), jpeg(255)]), metadata=to(name))
+    answer = await call
     assert (answer.model, answer.weights) == (MODEL, pb.WEIGHTS_RANDOM)
     assert [p.classes[0].index for p in answer.predictions] == [0, 5, 9]
     for prediction in answer.predictions:
         assert len(prediction.embedding.values) == DIM
         assert [c.label for c in prediction.classes] == [LABELS[c.index] for c in prediction.classes]
         assert len(prediction.classes) == 5
+    timing = dict(await call.trailing_metadata())["server-timing"]
+    stages = ["preprocess"] * (name == "triton") + ["backend", "total"]
+    assert re.findall(r"(\w+);dur=\d", timing) == stages
 
 
 async def test_without_metadata_torchserve_answers(gateway: Gateway) -> None:
-    """The default backend gets the call, the other one does not."""
-    await gateway.stub.Predict(pb.PredictRequest(images=[jpeg()]))
+    """The default upstream gets the call, the other one does not."""
+    await gateway.stub.Predict(REQUEST)
     assert (gateway.torchserve.calls, gateway.triton.calls) == (1, 0)
 
 
 @BOTH
-async def test_only_what_was_asked_for_is_answered(gateway: Gateway, backend: str) -> None:
+async def test_only_what_was_asked_for_is_answered(gateway: Gateway, name: str) -> None:
     """`outputs` and `top_k` cut the answer."""
-    metadata = (("x-backend", backend),)
-    asked = pb.PredictRequest(images=[jpeg()], outputs=[pb.OUTPUT_CLASSES], top_k=2)
-    (prediction,) = (await gateway.stub.Predict(asked, metadata=metadata)).predictions
-    assert not prediction.HasField("embedding")
-    assert len(prediction.classes) == 2
-    asked = pb.PredictRequest(images=[jpeg()], outputs=[pb.OUTPUT_EMBEDDING])
-    (prediction,) = (await gateway.stub.Predict(asked, metadata=metadata)).predictions
-    assert prediction.HasField("embedding")
-    assert not prediction.classes
-
-
-@pytest.mark.parametrize(
-    ("backend", "names"), [("torchserve", ["backend", "total"]), ("triton", ["preprocess", "backend", "total"])]
-)
-async def test_server_timing_is_trailing_metadata(gateway: Gateway, backend: str, names: list[str]) -> None:
-    """Each stage has a name and milliseconds."""
-    call = gateway.stub.Predict(pb.PredictRequest(images=[jpeg()]), metadata=(("x-backend", backend),))
-    await call
-    parts = [part.split(";dur=") for part in dict(await call.trailing_metadata())["server-timing"].split(", ")]
-    assert [name for name, _ in parts] == names
-    assert all(float(ms) >= 0 for _, ms in parts)
+    asked = pb.PredictRequest(images=[GOOD], outputs=[pb.OUTPUT_CLASSES], top_k=2)
+    (prediction,) = (await gateway.stub.Predict(asked, metadata=to(name))).predictions
+    assert (prediction.HasField("embedding"), len(prediction.classes)) == (False, 2)
+    asked = pb.PredictRequest(images=[GOOD], outputs=[pb.OUTPUT_EMBEDDING])
+    (prediction,) = (await gateway.stub.Predict(asked, metadata=to(name))).predictions
+    assert (prediction.HasField("embedding"), len(prediction.classes)) == (True, 0)
 
 
 # Wrong requests
 
-WRONG: dict[str, tuple[pb.PredictRequest, str]] = {
-    "no images": (pb.PredictRequest(), "send 1 to 32"),
-    "33 images": (pb.PredictRequest(images=[GOOD] * 33), "send 1 to 32"),
-    "empty image": (pb.PredictRequest(images=[GOOD, b""]), "images[1] is empty"),
-    "not a JPEG": (pb.PredictRequest(images=[GOOD, b"hello"]), "images[1] is not a JPEG"),
-    "header only": (pb.PredictRequest(images=[GOOD[:30]]), "images[0] has a damaged JPEG header"),
+WRONG: dict[str, tuple[pb.PredictRequest, grpc.StatusCode, str]] = {
+    "no images": (pb.PredictRequest(), INVALID, "send 1 to 32"),
+    "33 images": (pb.PredictRequest(images=[GOOD] * 33), INVALID, "send 1 to 32"),
+    "empty image": (pb.PredictRequest(images=[GOOD, b""]), INVALID, "images[1] is empty"),
+    "not a JPEG": (pb.PredictRequest(images=[GOOD, b"hello"]), INVALID, "images[1] is not a JPEG"),
+    "header only": (pb.PredictRequest(images=[GOOD[:30]]), INVALID, "damaged JPEG header"),
     "65,500 x 65,500": (
         pb.PredictRequest(images=[GOOD.replace(b"\x00\x28\x00\x30", b"\xff\xdc\xff\xdc")]),
-        "images[0] is 65500 x 65500 pixels",
+        INVALID,
+        "65500 x 65500 pixels",
     ),
-    "unspecified output": (pb.PredictRequest(images=[GOOD], outputs=[pb.OUTPUT_UNSPECIFIED]), "OUTPUT_EMBEDDING"),
-    "unknown output": (pb.PredictRequest(images=[GOOD], outputs=[77]), "OUTPUT_EMBEDDING"),  # type: ignore[list-item]
+    "20 MiB": (pb.PredictRequest(images=[GOOD + bytes(20 * 1024**2)]), EXHAUSTED, "images[0] is 20 MiB"),
+    "unspecified output": (pb.PredictRequest(images=[GOOD], outputs=[0]), INVALID, "OUTPUT_EMBEDDING"),  # type: ignore[list-item]
+    "unknown output": (pb.PredictRequest(images=[GOOD], outputs=[77]), INVALID, "OUTPUT_EMBEDDING"),  # type: ignore[list-item]
 }
 
 
-@BOTH
 @pytest.mark.parametrize("case", WRONG)
-async def test_wrong_requests_are_refused_before_a_backend(gateway: Gateway, backend: str, case: str) -> None:
-    """INVALID_ARGUMENT, a message that says what to do, no backend called, and the next good request works."""
-    request, text = WRONG[case]
-    metadata = (("x-backend", backend),)
-    error = await failure(gateway.stub.Predict(request, metadata=metadata))
-    assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
-    assert text in (error.details() or "")
+async def test_wrong_requests_are_refused_before_an_upstream(gateway: Gateway, case: str) -> None:
+    """The message says what to do, no upstream is called, and the next good request works."""
+    request, code, text = WRONG[case]
+    error = await fails(gateway.stub.Predict(request), code, text)
     assert "server-timing" in dict(error.trailing_metadata())
     assert gateway.torchserve.calls + gateway.triton.calls == 0
-    assert (await gateway.stub.Predict(pb.PredictRequest(images=[GOOD]), metadata=metadata)).predictions
+    assert (await gateway.stub.Predict(REQUEST)).predictions
 
 
-async def test_unknown_backend_is_told_the_choices(gateway: Gateway) -> None:
-    """The message lists them; both kinds of call."""
-    metadata = (("x-backend", "onnx"),)
-    unary = gateway.stub.Predict(pb.PredictRequest(images=[GOOD]), metadata=metadata)
-    stream = gateway.stub.PredictStream(iter([pb.PredictStreamRequest()]), metadata=metadata).read()
+async def test_an_unknown_upstream_is_told_the_choices(gateway: Gateway) -> None:
+    """Both kinds of call."""
+    unary = gateway.stub.Predict(REQUEST, metadata=to("onnx"))
+    stream = gateway.stub.PredictStream(iter([pb.PredictStreamRequest()]), metadata=to("onnx")).read()
     for call in (unary, stream):
-        error = await failure(call)
-        assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
-        assert error.details() == "x-backend is 'onnx': send torchserve or triton, or leave it out for torchserve"
+        await fails(call, INVALID, "send torchserve or triton")
 
 
 async def test_torchserve_refuses_more_classes_than_it_answers(gateway: Gateway) -> None:
-    """top_k 6 is refused by TorchServe's backend and answered by Triton's."""
+    """top_k 6 is refused for TorchServe and answered by Triton."""
     request = pb.PredictRequest(images=[GOOD], top_k=6)
-    error = await failure(gateway.stub.Predict(request))
-    assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
-    assert "at most 5" in (error.details() or "")
-    answer = await gateway.stub.Predict(request, metadata=TRITON)
+    await fails(gateway.stub.Predict(request), INVALID, "at most 5")
+    answer = await gateway.stub.Predict(request, metadata=to("triton"))
     assert len(answer.predictions[0].classes) == 6
 
 
-async def test_bytes_that_are_no_message(gateway: Gateway) -> None:
-    """Garbage on the wire is INVALID_ARGUMENT, where gRPC itself would say UNKNOWN or INTERNAL."""
-    call: Any = gateway.channel.unary_unary(f"/{service.SERVICE}/Predict")
-    error = await failure(call(b"\xff\xff\xff garbage"))
-    assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
-    assert "fiveway.vision.v1.PredictRequest" in (error.details() or "")
+@pytest.mark.parametrize(
+    ("path", "body", "code", "keyword"),
+    [
+        # Where gRPC itself would say UNKNOWN or INTERNAL.
+        (f"{service.SERVICE}/Predict", b"\xff garbage", INVALID, "fiveway.vision.v1.PredictRequest"),
+        (f"{service.SERVICE}/Nothing", b"", grpc.StatusCode.UNIMPLEMENTED, f"/{service.SERVICE}/Predict"),
+        ("some.Other/Predict", b"", grpc.StatusCode.UNIMPLEMENTED, f"/{service.SERVICE}/Predict"),
+        (f"{service.SERVICE}/Predict", bytes(MAX_MESSAGE_BYTES + 1), EXHAUSTED, "larger than max"),
+    ],
+)
+async def test_what_no_client_of_the_contract_sends(
+    gateway: Gateway, path: str, body: bytes, code: grpc.StatusCode, keyword: str
+) -> None:
+    """Garbage, a method that there is not, a message over the limit; the connection lives on."""
+    call: Any = gateway.channel.unary_unary(f"/{path}")
+    await fails(call(body), code, keyword)
+    assert await gateway.stub.Predict(REQUEST)
 
 
-@pytest.mark.parametrize("path", ["/fiveway.vision.v1.VisionService/Nothing", "/some.Other/Predict"])
-async def test_unknown_method(gateway: Gateway, path: str) -> None:
-    """UNIMPLEMENTED says what there is."""
-    call: Any = gateway.channel.unary_unary(path)
-    error = await failure(call(b""))
-    assert error.code() is grpc.StatusCode.UNIMPLEMENTED
-    assert "/fiveway.vision.v1.VisionService/Predict" in (error.details() or "")
+# Failing upstreams
 
 
-async def test_a_message_over_the_limit(gateway: Gateway) -> None:
-    """One byte over 32 MiB is RESOURCE_EXHAUSTED; the connection lives on."""
-    error = await failure(gateway.stub.Predict(pb.PredictRequest(images=[bytes(MAX_MESSAGE_BYTES)])))
-    assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
-    assert await gateway.stub.Predict(pb.PredictRequest(images=[GOOD]))
-
-
-async def test_an_image_over_the_limit(gateway: Gateway) -> None:
-    """20 MiB and a byte is RESOURCE_EXHAUSTED, by name."""
-    error = await failure(gateway.stub.Predict(pb.PredictRequest(images=[GOOD + bytes(20 * 1024 * 1024)])))
-    assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
-    assert "images[0] is 20 MiB" in (error.details() or "")
-
-
-# Failing backends
-
-
-@pytest.mark.parametrize("http", [500, 503, 507])
-async def test_failing_torchserve_is_unavailable(gateway: Gateway, http: int) -> None:
+async def test_a_failing_torchserve_is_unavailable(gateway: Gateway) -> None:
     """Its own words stay in our log; the client is told to try again."""
-    gateway.torchserve.status, gateway.torchserve.message = http, "Traceback: secret"
-    error = await failure(gateway.stub.Predict(pb.PredictRequest(images=[GOOD])))
-    assert error.code() is grpc.StatusCode.UNAVAILABLE
-    assert "try again" in (error.details() or "")
-    assert "secret" not in (error.details() or "")
+    gateway.torchserve.status, gateway.torchserve.message = 507, "Traceback: secret"
+    error = await fails(gateway.stub.Predict(REQUEST), grpc.StatusCode.UNAVAILABLE, "try again")
+    assert "secret" not in str(error.details())
 
 
 async def test_a_bug_is_internal_with_fixed_words(gateway: Gateway) -> None:
     """An answer that we cannot read is INTERNAL; nothing of it reaches the client."""
     gateway.torchserve.garbage = True
-    error = await failure(gateway.stub.Predict(pb.PredictRequest(images=[GOOD])))
-    assert error.code() is grpc.StatusCode.INTERNAL
-    assert error.details() == "internal error: the server's log has the details"
+    await fails(gateway.stub.Predict(REQUEST), grpc.StatusCode.INTERNAL, INTERNAL_MESSAGE)
 
 
 @BOTH
-async def test_deadline_is_passed_on(gateway: Gateway, backend: str) -> None:
-    """After the client's deadline nothing is left running at the backend."""
-    behaviour = getattr(gateway, backend)
+async def test_a_deadline_and_a_cancellation_are_passed_on(gateway: Gateway, name: str) -> None:
+    """After either nothing is left running at the upstream."""
+    behaviour = gateway.behind(name)
     behaviour.gate.clear()
-    call = gateway.stub.Predict(pb.PredictRequest(images=[GOOD]), timeout=0.3, metadata=(("x-backend", backend),))
-    error = await failure(call)
-    assert error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+    await fails(gateway.stub.Predict(REQUEST, timeout=0.3, metadata=to(name)), grpc.StatusCode.DEADLINE_EXCEEDED)
     await until(lambda: (behaviour.at_work, behaviour.cancelled) == (0, 1))
-
-
-@BOTH
-async def test_cancellation_is_passed_on(gateway: Gateway, backend: str) -> None:
-    """A client that gives up frees the backend."""
-    behaviour = getattr(gateway, backend)
-    behaviour.gate.clear()
-    call = gateway.stub.Predict(pb.PredictRequest(images=[GOOD]), metadata=(("x-backend", backend),))
+    call = gateway.stub.Predict(REQUEST, metadata=to(name))
     task = asyncio.ensure_future(call)
     await until(lambda: behaviour.at_work > 0)
     call.cancel()
     await asyncio.wait([task])
-    await until(lambda: (behaviour.at_work, behaviour.cancelled) == (0, 1))
+    await until(lambda: (behaviour.at_work, behaviour.cancelled) == (0, 2))
 
 
 async def test_too_much_at_once_is_refused(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond the bound a batch is refused at once with words, and works when the crowd has gone."""
     monkeypatch.setattr(service, "MAX_AT_WORK", 2)
     gateway.torchserve.gate.clear()
-    crowd = [asyncio.ensure_future(gateway.stub.Predict(pb.PredictRequest(images=[GOOD]))) for _ in range(2)]
+    crowd = [asyncio.ensure_future(gateway.stub.Predict(REQUEST)) for _ in range(2)]
     await until(lambda: gateway.torchserve.at_work >= 2)
-    error = await failure(gateway.stub.Predict(pb.PredictRequest(images=[GOOD])))
-    assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
-    assert "try again" in (error.details() or "")
+    await fails(gateway.stub.Predict(REQUEST), EXHAUSTED, "try again")
     gateway.torchserve.gate.set()
     await asyncio.gather(*crowd)
-    assert await gateway.stub.Predict(pb.PredictRequest(images=[GOOD]))
+    assert await gateway.stub.Predict(REQUEST)
+
+
+# Streams
+
+
+def message(*images: bytes) -> pb.PredictStreamRequest:
+    return pb.PredictStreamRequest(request=pb.PredictRequest(images=images))
+
+
+async def sent(messages: Iterable[pb.PredictStreamRequest]) -> AsyncIterator[pb.PredictStreamRequest]:
+    for one in messages:
+        yield one
+
+
+@BOTH
+async def test_a_stream_is_answered_in_order(gateway: Gateway, name: str) -> None:
+    """40 messages, 40 answers, in the order of the questions; then OK."""
+    shades = [(i * 37) % 256 for i in range(40)]
+    call = gateway.stub.PredictStream(sent(message(jpeg(shade)) for shade in shades), metadata=to(name))
+    answers = [answer async for answer in call]
+    seen = [answer.response.predictions[0].embedding.values[0] for answer in answers]
+    scaled = shades if name == "torchserve" else [shade / 127.5 - 1 for shade in shades]
+    assert seen == pytest.approx(scaled, rel=0.02, abs=0.02)
+    assert all("total;dur=" in answer.server_timing for answer in answers)
+    assert await call.code() is grpc.StatusCode.OK
+    assert "server-timing" in dict(await call.trailing_metadata())
+
+
+async def test_a_bad_message_is_answered_in_its_place(gateway: Gateway) -> None:
+    """Good, bad, empty, good: the stream goes on and each error names its status and what to do."""
+    messages = [message(GOOD), message(GOOD, b"hello"), pb.PredictStreamRequest(), message(GOOD)]
+    call = gateway.stub.PredictStream(sent(messages))
+    answers = [answer async for answer in call]
+    assert [a.WhichOneof("result") for a in answers] == ["response", "error", "error", "response"]
+    assert answers[1].error.code == INVALID.value[0]
+    assert "images[1] is not a JPEG" in answers[1].error.message
+    assert "send 1 to 32" in answers[2].error.message
+    assert await call.code() is grpc.StatusCode.OK
+
+
+async def test_pipelining_is_bounded(gateway: Gateway) -> None:
+    """A client that sends 50 messages at once has 8 at work; all are answered when the upstream goes on."""
+    gateway.torchserve.gate.clear()
+    call = gateway.stub.PredictStream(sent([message(GOOD)] * 50))
+    await until(lambda: gateway.torchserve.at_work >= service.PIPELINE)
+    gateway.torchserve.gate.set()
+    assert len([answer async for answer in call]) == 50
+    assert gateway.torchserve.most_at_work == service.PIPELINE
+
+
+async def test_an_answer_does_not_wait_for_the_next_question(gateway: Gateway) -> None:
+    """Ping-pong works: each answer arrives while the client's side is still open. No more questions: OK."""
+    call = gateway.stub.PredictStream()
+    for _ in range(3):
+        await call.write(message(GOOD))
+        assert (await call.read()).response.predictions
+    await call.done_writing()
+    assert await call.read() is grpc.aio.EOF
+
+
+async def test_cancelling_the_stream_frees_the_upstream(gateway: Gateway) -> None:
+    """Everything that was at work for the stream is given up."""
+    gateway.torchserve.gate.clear()
+    call = gateway.stub.PredictStream(sent([message(GOOD)] * 5))
+    await until(lambda: gateway.torchserve.at_work >= 5)
+    call.cancel()
+    await until(lambda: (gateway.torchserve.at_work, gateway.torchserve.cancelled) == (0, 5))
+
+
+async def test_the_deadline_ends_the_stream(gateway: Gateway) -> None:
+    """A deadline is for the whole stream; nothing is left behind it."""
+    gateway.torchserve.gate.clear()
+    call = gateway.stub.PredictStream(sent([message(GOOD)]), timeout=0.3)
+    await fails(call.read(), grpc.StatusCode.DEADLINE_EXCEEDED)
+    await until(lambda: gateway.torchserve.at_work == 0)
+
+
+async def test_a_message_over_the_limit_ends_the_stream(gateway: Gateway) -> None:
+    """gRPC cannot read past it: RESOURCE_EXHAUSTED, never UNKNOWN; a new stream works."""
+    call = gateway.stub.PredictStream(sent([message(bytes(MAX_MESSAGE_BYTES))]))
+    await fails(call.read(), EXHAUSTED)
+    assert len([a async for a in gateway.stub.PredictStream(sent([message(GOOD)]))]) == 1

@@ -1,4 +1,4 @@
-"""Health of the typed gateway: the truth about its backends, at no cost under load."""
+"""Health of the typed gateway: the truth about its upstreams, at no cost under load; it follows what is served."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -12,12 +12,14 @@ from fiveway.vision.v1 import vision_pb2 as pb
 from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
-from gateways.core.health import PHOTO
-from gateways.typed_grpc import backends, health, images, server
-from gateways.typed_grpc.server import running
+from gateways.core.serving import Serving
+from gateways.rpc import server
+from gateways.typed_grpc import health, upstreams
 from gateways.typed_grpc.service import SERVICE
-from tests.unit.backend_servers import MODEL, Behaviour, artifacts, torchserve, triton, until
-from tests.unit.typed_gateway import GOOD, NOT_SERVING, SERVING, Gateway, failure, started
+from tests.unit.typed_gateway import NOT_SERVING, OTHER, REQUEST, SERVING, Gateway, fails, gateway_before, started, to
+from tests.unit.upstream_servers import MODEL, Behaviour, until
+
+UNAVAILABLE = grpc.StatusCode.UNAVAILABLE
 
 
 @pytest.fixture
@@ -26,34 +28,26 @@ async def gateway() -> AsyncIterator[Gateway]:
         yield gateway
 
 
-@pytest.mark.parametrize("name", ["", SERVICE, "torchserve", "triton"])
-async def test_names(gateway: Gateway, name: str) -> None:
-    """The server, the service and each backend have a health of their own."""
-    assert await gateway.status(name) == SERVING
+async def test_names(gateway: Gateway) -> None:
+    """The server, the service and each upstream have a health of their own; another name is NOT_FOUND."""
+    assert [await gateway.status(name) for name in ("", SERVICE, "torchserve", "triton")] == [SERVING] * 4
+    await fails(gateway.health.Check(health_pb2.HealthCheckRequest(service="nothing")), grpc.StatusCode.NOT_FOUND)
 
 
-async def test_unknown_name(gateway: Gateway) -> None:
-    """NOT_FOUND, as the health protocol has it."""
-    error = await failure(gateway.health.Check(health_pb2.HealthCheckRequest(service="nothing")))
-    assert error.code() is grpc.StatusCode.NOT_FOUND
-
-
-async def test_a_failing_default_backend_turns_the_server_unhealthy_and_back(gateway: Gateway) -> None:
+async def test_a_failing_default_turns_the_server_unhealthy_and_back(gateway: Gateway) -> None:
     """One failed call of a client is enough to ask again at once; Triton's health is its own."""
     gateway.torchserve.status = 507
-    await failure(gateway.stub.Predict(pb.PredictRequest(images=[GOOD])))
-    for name in ("", SERVICE, "torchserve"):
-        await gateway.becomes(NOT_SERVING, name)
+    await fails(gateway.stub.Predict(REQUEST), UNAVAILABLE)
+    await gateway.becomes(NOT_SERVING, "", SERVICE, "torchserve")
     assert await gateway.status("triton") == SERVING
     gateway.torchserve.status = 200
-    for name in ("", SERVICE, "torchserve"):
-        await gateway.becomes(SERVING, name)
+    await gateway.becomes(SERVING, "", SERVICE, "torchserve")
 
 
 async def test_a_failing_triton_leaves_the_server_healthy(gateway: Gateway) -> None:
-    """It is not the default backend."""
+    """It is not the default upstream."""
     gateway.triton.code = grpc.StatusCode.INTERNAL
-    await failure(gateway.stub.Predict(pb.PredictRequest(images=[GOOD]), metadata=(("x-backend", "triton"),)))
+    await fails(gateway.stub.Predict(REQUEST, metadata=to("triton")), UNAVAILABLE)
     await gateway.becomes(NOT_SERVING, "triton")
     assert await gateway.status() == SERVING
 
@@ -61,17 +55,16 @@ async def test_a_failing_triton_leaves_the_server_healthy(gateway: Gateway) -> N
 async def test_a_wrong_request_says_nothing_about_health(gateway: Gateway) -> None:
     """A client's bad photos cause no probes."""
     for _ in range(5):
-        await failure(gateway.stub.Predict(pb.PredictRequest(images=[b"hello"])))
-    await asyncio.sleep(0.1)
-    assert gateway.torchserve.calls == 0
-    assert await gateway.status() == SERVING
+        await fails(gateway.stub.Predict(pb.PredictRequest(images=[b"hello"])), grpc.StatusCode.INVALID_ARGUMENT)
+    assert await gateway.stub.Predict(REQUEST)
+    assert gateway.torchserve.calls == 1
 
 
 async def test_no_probe_while_triton_answers_others(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its own count of answers moves: it lives, and no measurement of it sees a probe. At rest it is asked again."""
-    monkeypatch.setattr(backends, "PROBE_EVERY_S", 0.1)
+    monkeypatch.setattr(upstreams, "PROBE_EVERY_S", 0.1)
     gateway.triton.code = grpc.StatusCode.INTERNAL
-    await failure(gateway.stub.Predict(pb.PredictRequest(images=[GOOD]), metadata=(("x-backend", "triton"),)))
+    await fails(gateway.stub.Predict(REQUEST, metadata=to("triton")), UNAVAILABLE)
     gateway.triton.code = None
     await gateway.becomes(SERVING, "triton")  # from here on the short pause counts
     before = gateway.triton.calls
@@ -84,64 +77,44 @@ async def test_no_probe_while_triton_answers_others(gateway: Gateway, monkeypatc
 
 async def test_no_probe_under_load(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
     """While clients' calls succeed TorchServe sees theirs only."""
-    monkeypatch.setattr(backends, "PROBE_EVERY_S", 0.5)
-    await pauses(gateway, 1)  # from here on the short pause counts
+    monkeypatch.setattr(upstreams, "PROBE_EVERY_S", 0.5)
     gateway.torchserve.status = 507
-    await failure(gateway.stub.Predict(pb.PredictRequest(images=[GOOD])))
+    await fails(gateway.stub.Predict(REQUEST), UNAVAILABLE)
     gateway.torchserve.status = 200
-    await gateway.becomes(SERVING)
+    await gateway.becomes(SERVING)  # from here on the short pause counts
     before = gateway.torchserve.calls
-    took = await pauses(gateway, 150)
-    assert sum(took) > 1  # several probes' time
-    # A busy machine may stop for so long that a probe is due.
-    assert 0 <= gateway.torchserve.calls - before - 150 <= sum(pause > 0.2 for pause in took)
-
-
-async def pauses(gateway: Gateway, count: int) -> list[float]:
-    """The seconds of each of so many successful calls, one after the other, with what lies between it and the next."""
     loop = asyncio.get_running_loop()
     ends = [loop.time()]
-    for _ in range(count):
-        await gateway.stub.Predict(pb.PredictRequest(images=[GOOD]))
+    for _ in range(150):
+        await gateway.stub.Predict(REQUEST)
         await asyncio.sleep(0.01)
         ends.append(loop.time())
-    return [end - begin for begin, end in pairwise(ends)]
+    # A busy machine may stop for so long that a probe is due.
+    assert 0 <= gateway.torchserve.calls - before - 150 <= sum(end - begin > 0.2 for begin, end in pairwise(ends))
 
 
 async def test_nothing_is_serving_before_a_model_has_answered(tmp_path: Path) -> None:
     """An open port is not health; the answer of a model is."""
     slow = Behaviour()
     slow.gate.clear()
-    async with (
-        torchserve(slow) as url,
-        triton(Behaviour()) as address,
-        running(artifacts(tmp_path, MODEL), url, address, "127.0.0.1:0") as port,
-    ):
+    async with gateway_before(tmp_path, slow) as (port, _), asyncio.timeout(30):
         with pytest.raises(health.NotServing):
             await asyncio.to_thread(health.probe, port)
         slow.gate.set()
-        async with asyncio.timeout(10):
-            while True:
-                try:
-                    await asyncio.to_thread(health.probe, port)
-                except health.NotServing:
-                    await asyncio.sleep(0.02)
-                else:
-                    break
+        while True:
+            try:
+                return await asyncio.to_thread(health.probe, port)
+            except health.NotServing:
+                await asyncio.sleep(0.02)
 
 
 async def test_the_check_ends_only_a_gateway_that_does_not_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A dead backend is not healed by restarting the gateway."""
+    """A dead upstream is not healed by restarting the gateway."""
     ended: list[bool] = []
     monkeypatch.setattr(health, "end_server", lambda: ended.append(True))
-    down = Behaviour(status=507)
-    async with (
-        torchserve(down) as url,
-        triton(Behaviour()) as address,
-        running(artifacts(tmp_path, MODEL), url, address, "127.0.0.1:0") as port,
-    ):
+    async with gateway_before(tmp_path, Behaviour(status=507)) as (port, _):
         await asyncio.to_thread(health.heal, port)
         assert not ended
     await asyncio.to_thread(health.heal, port)
@@ -152,31 +125,81 @@ async def test_stopping_finishes_what_is_at_work(tmp_path: Path, monkeypatch: py
     """The call at work is answered, and then the gateway is gone: it does not wait until its time is up."""
     monkeypatch.setattr(server, "STOP_GRACE_S", 1000)
     behaviour = Behaviour()
-    async with torchserve(behaviour) as url, triton(Behaviour()) as address:
-        gateway = running(artifacts(tmp_path, MODEL), url, address, "127.0.0.1:0")
-        port = await gateway.__aenter__()
-        async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
-            call: Any = channel.unary_unary(f"/{SERVICE}/Predict")
-            behaviour.gate.clear()
-            before = behaviour.at_work
-            at_work = asyncio.ensure_future(call(pb.PredictRequest(images=[GOOD]).SerializeToString()))
-            await until(lambda: behaviour.at_work > before)
-            stopping = asyncio.ensure_future(gateway.__aexit__(None, None, None))
-            await asyncio.sleep(0.1)
-            behaviour.gate.set()
-            assert pb.PredictResponse.FromString(await at_work).predictions
-            await stopping
+    running = gateway_before(tmp_path, behaviour)
+    port, _ = await running.__aenter__()
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+        call: Any = channel.unary_unary(f"/{SERVICE}/Predict")
+        behaviour.gate.clear()
+        before = behaviour.at_work
+        at_work = asyncio.ensure_future(call(REQUEST.SerializeToString()))
+        await until(lambda: behaviour.at_work > before)
+        stopping = asyncio.ensure_future(running.__aexit__(None, None, None))
+        await asyncio.sleep(0.1)
+        behaviour.gate.set()
+        assert pb.PredictResponse.FromString(await at_work).predictions
+        await stopping
 
 
 async def test_reflection_lists_the_services(gateway: Gateway) -> None:
     """grpcurl needs no proto file."""
     stub = reflection_pb2_grpc.ServerReflectionStub(gateway.channel)
     call = stub.ServerReflectionInfo(iter([reflection_pb2.ServerReflectionRequest(list_services="")]))
-    answer = await call.read()
-    names = {service.name for service in answer.list_services_response.service}
+    names = {service.name for service in (await call.read()).list_services_response.service}
     assert {SERVICE, "grpc.health.v1.Health"} <= names
 
 
-def test_photo_of_the_probe_is_a_jpeg() -> None:
-    """What the gateway asks its backends with passes its own check."""
-    images.check([PHOTO])
+# Following what is served
+
+
+async def serve(gateway: Gateway, model: str, *, images: bool = True) -> None:
+    """Have it served, and wait until the gateway says that it has changed over."""
+    Serving(model, None, images, (model,)).write(gateway.artifacts)
+    await until(lambda: (gateway.artifacts / "followed").read_text() == model)
+
+
+async def test_a_call_at_work_ends_with_its_model_and_the_next_one_asks_the_new_one(gateway: Gateway) -> None:
+    """The gateway says that it has changed over only when the old model's last call has ended."""
+    gateway.torchserve.models = gateway.triton.models = (MODEL, OTHER)
+    gateway.triton.gate.clear()
+    early = asyncio.ensure_future(gateway.stub.Predict(REQUEST, metadata=to("triton")))
+    await until(lambda: gateway.triton.at_work > 0)
+    swap = asyncio.create_task(serve(gateway, OTHER))
+    await asyncio.sleep(0.2)
+    assert not swap.done()
+    gateway.triton.gate.set()
+    assert (await early).model == MODEL
+    await swap
+    for name in ("torchserve", "triton"):
+        assert (await gateway.stub.Predict(REQUEST, metadata=to(name))).model == OTHER
+        await gateway.becomes(SERVING, name)
+
+
+async def test_a_stream_changes_over_between_two_messages(gateway: Gateway) -> None:
+    """A stream may outlive many models: each message is answered by the one that is served when it comes."""
+    gateway.torchserve.models = gateway.triton.models = (MODEL, OTHER)
+    stream = gateway.stub.PredictStream()
+    for model in (MODEL, OTHER):
+        await serve(gateway, model)
+        await stream.write(pb.PredictStreamRequest(request=REQUEST))
+        assert (await stream.read()).response.model == model
+    await stream.done_writing()
+
+
+async def test_a_new_model_that_does_not_answer_leaves_the_old_one(gateway: Gateway) -> None:
+    """No client sees it before a photo was answered through both upstreams."""
+    gateway.torchserve.models = (MODEL, OTHER)  # Triton does not have it yet
+    swap = asyncio.create_task(serve(gateway, OTHER))
+    await asyncio.sleep(0.3)
+    assert (await gateway.stub.Predict(REQUEST)).model == MODEL
+    gateway.triton.models = (MODEL, OTHER)
+    await swap
+    assert (await gateway.stub.Predict(REQUEST)).model == OTHER
+
+
+async def test_a_model_that_takes_no_photos_is_named_with_the_way_to_ask_it(gateway: Gateway) -> None:
+    """NOT_FOUND, healthy all the same, and photos are answered again after the next swap."""
+    await serve(gateway, "tensors", images=False)
+    await fails(gateway.stub.Predict(REQUEST), grpc.StatusCode.NOT_FOUND, "inference.GRPCInferenceService")
+    assert await gateway.status() == SERVING
+    await serve(gateway, MODEL)
+    assert (await gateway.stub.Predict(REQUEST)).model == MODEL

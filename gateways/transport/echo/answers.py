@@ -1,12 +1,11 @@
-"""What the servers without a model answer, whatever the protocol: computed from the request alone, the same every time.
+"""What both servers answer, whatever the protocol: computed from the request alone, the same every time.
 
 Answers are made once and encoded for every request: what a call costs is its transport and its encoding.
 """
 
-import base64
 import random
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache, lru_cache
 
 from fiveway.transport.v1 import distance_pb2 as pb
@@ -31,16 +30,6 @@ def received(image: bytes) -> tuple[int, int]:
     if not image:
         raise ServeError(Status.INVALID, "the image is empty: send at least one byte")
     return len(image), zlib.crc32(image)
-
-
-def unbase64(text: str, decode: Callable[..., bytes] = base64.b64decode) -> bytes:
-    """The bytes of base64 text; `decode` is the decoder that is measured."""
-    try:
-        return decode(text, validate=True)
-    except ValueError:
-        raise ServeError(
-            Status.INVALID, "image is not base64: send standard base64 with padding, without line breaks"
-        ) from None
 
 
 @cache

@@ -1,26 +1,20 @@
 """FrameService over gRPC, in threads. Requests arrive as bytes: one that is no message gets our status."""
 
-import logging
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NoReturn
+from typing import Any
 
 import grpc
 from fiveway.transport.v1 import frames_pb2 as pb
 
-from gateways.core.errors import told
 from gateways.core.messages import parse
+from gateways.rpc.calls import refusal
+from gateways.rpc.server import ALONE
 from gateways.transport.frames.frame import Usage, change, pixels
-
-log = logging.getLogger(__name__)
 
 CALLS = 8
 """Calls at once, a thread each: an open stream is one. They bound the memory that messages take."""
-OPTIONS = (
-    ("grpc.max_receive_message_length", 16 * 1024 * 1024),
-    # A second server on the port is a mistake to hear about, not a load balancer.
-    ("grpc.so_reuseport", 0),
-)
+OPTIONS = (ALONE, ("grpc.max_receive_message_length", 16 * 1024 * 1024))
 
 
 def create_server(usage: Usage) -> grpc.Server:
@@ -30,14 +24,14 @@ def create_server(usage: Usage) -> grpc.Server:
         try:
             return _changed(usage, pb.ChangeRequest, pb.ChangeResponse, body)
         except Exception as error:
-            _abort(context, error)
+            context.abort(*refusal(error))
 
     def stream(bodies: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
         for body in bodies:
             try:
                 answer = _changed(usage, pb.ChangeStreamRequest, pb.ChangeStreamResponse, body)
             except Exception as error:
-                _abort(context, error)
+                context.abort(*refusal(error))
             yield answer
 
     handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {
@@ -57,9 +51,3 @@ def _changed(usage: Usage, request: Any, response: Callable[..., Any], body: byt
     changed = change(pixels(asked.pixels, asked.width, asked.height))
     answer: bytes = response(pixels=changed.tobytes(), cpu_ms=usage.spent_ms()).SerializeToString()
     return answer
-
-
-def _abort(context: grpc.ServicerContext, error: Exception) -> NoReturn:
-    """End the call with what the client may know; what it may not goes into the log."""
-    failure = told(error, log)
-    context.abort(grpc.StatusCode[failure.status.grpc], failure.message)

@@ -4,7 +4,7 @@ import asyncio
 import io
 import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,10 @@ import torch
 from gateways.core.answer import Prediction
 from gateways.core.errors import INTERNAL_MESSAGE, ServeError, Status
 from gateways.core.timing import Stages
-from gateways.upstreams import torch as backend
+from gateways.upstreams import torch as upstream
 from gateways.upstreams.torch import DeviceError, TorchPredictor, pick_device
-from tests.unit.backend_servers import until
 from tests.unit.tiny_model import build, jpeg
+from tests.unit.upstream_servers import until
 
 
 @pytest.fixture
@@ -58,6 +58,17 @@ def gated(predictor: TorchPredictor) -> Iterator[Gate]:
         gate.open()
 
 
+@asynccontextmanager
+async def busy(predictor: TorchPredictor, count: int = 1) -> AsyncIterator[Gate]:
+    """The model holds a first request of so many images; at the end that is answered too."""
+    with gated(predictor) as gate:
+        first = asyncio.create_task(ask(predictor, *[jpeg(99)] * count))
+        await until(gate.entered.is_set)
+        yield gate
+        gate.open()
+        assert len(await first) == count
+
+
 async def ask(predictor: TorchPredictor, *jpegs: bytes, timeout: float | None = 20) -> list[Prediction]:
     return await predictor.predict(jpegs, stages=Stages(), timeout=timeout)
 
@@ -77,14 +88,11 @@ async def test_answers_equal_the_plain_model(predictor: TorchPredictor, tmp_path
 async def test_a_crowd_is_batched_and_every_caller_gets_its_own_answer(predictor: TorchPredictor) -> None:
     """What waits while the model is busy becomes one batch; answers do not cross."""
     alone = [(await ask(predictor, jpeg(seed)))[0] for seed in range(20)]
-    with gated(predictor) as gate:
-        first = asyncio.create_task(ask(predictor, jpeg(99)))
-        await until(gate.entered.is_set)
+    async with busy(predictor) as gate:
         crowd = [asyncio.create_task(ask(predictor, jpeg(seed))) for seed in range(20)]
         await until(lambda: len(predictor._queue) == 20)
         gate.open()
         together = [(await task)[0] for task in crowd]
-        await first
     assert gate.sizes == [1, 20]
     for one, other in zip(alone, together, strict=True):
         assert np.allclose(one.embedding, other.embedding, atol=1e-6)
@@ -93,45 +101,36 @@ async def test_a_crowd_is_batched_and_every_caller_gets_its_own_answer(predictor
 
 async def test_a_batch_is_whole_requests_up_to_32_images(predictor: TorchPredictor) -> None:
     """Requests of 20, 12 and 1 images make batches of 32 and 1: none is split, none overtakes."""
-    with gated(predictor) as gate:
-        tasks = [asyncio.create_task(ask(predictor, jpeg()))]
-        await until(gate.entered.is_set)
+    tasks: list[asyncio.Task[list[Prediction]]] = []
+    async with busy(predictor) as gate:
         for count in (20, 12, 1):
             tasks.append(asyncio.create_task(ask(predictor, *[jpeg()] * count)))
-            await until(lambda: len(predictor._queue) == len(tasks) - 1)
+            await until(lambda: len(predictor._queue) == len(tasks))
         gate.open()
-        assert [len(await task) for task in tasks] == [1, 20, 12, 1]
+        assert [len(await task) for task in tasks] == [20, 12, 1]
     assert gate.sizes == [1, 32, 1]
 
 
 async def test_a_cancelled_caller_leaves_no_work(predictor: TorchPredictor) -> None:
     """Its images never reach the model, and its place is free again."""
-    with gated(predictor) as gate:
-        first = asyncio.create_task(ask(predictor, jpeg()))
-        await until(gate.entered.is_set)
+    async with busy(predictor) as gate:
         gone = asyncio.create_task(ask(predictor, *[jpeg()] * 7))
         await until(lambda: len(predictor._queue) == 1)
         gone.cancel()
         with pytest.raises(asyncio.CancelledError):
             await gone
-        gate.open()
-        await first
-        await ask(predictor, jpeg())
+    await ask(predictor, jpeg())
     assert gate.sizes == [1, 1]
     assert predictor._admitted == 0
 
 
 async def test_a_full_queue_is_refused_at_once(predictor: TorchPredictor, monkeypatch: pytest.MonkeyPatch) -> None:
     """OVERLOADED, which is 429 and RESOURCE_EXHAUSTED; the next good request works."""
-    monkeypatch.setattr(backend, "MAX_WAITING", 2)
-    with gated(predictor) as gate:
-        waiting = asyncio.create_task(ask(predictor, jpeg(), jpeg()))
-        await until(gate.entered.is_set)
+    monkeypatch.setattr(upstream, "MAX_WAITING", 2)
+    async with busy(predictor, 2):
         with pytest.raises(ServeError) as caught:
             await ask(predictor, jpeg())
         assert caught.value.status is Status.OVERLOADED
-        gate.open()
-        await waiting
     assert len(await ask(predictor, jpeg())) == 1
 
 
@@ -176,14 +175,6 @@ async def test_a_bug_in_the_model_stays_inside(predictor: TorchPredictor) -> Non
     assert (caught.value.status, caught.value.message) == (Status.INTERNAL, INTERNAL_MESSAGE)
     predictor._model = model
     assert len(await ask(predictor, jpeg())) == 1
-
-
-async def test_every_stage_is_timed(predictor: TorchPredictor) -> None:
-    """preprocess, queue and compute, in the order they happen."""
-    stages = Stages()
-    await predictor.predict([jpeg()], stages=stages, timeout=20)
-    names = [part.partition(";")[0] for part in stages.header().split(", ")]
-    assert names == ["preprocess", "queue", "compute", "total"]
 
 
 async def test_an_embedding_model_has_no_classes(tmp_path: Path) -> None:

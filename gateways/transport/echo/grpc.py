@@ -1,26 +1,26 @@
 """BaseService and DistanceService over grpc.aio. Requests arrive as bytes: one that is no message gets our status."""
 
-import logging
+import base64 as standard
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Any, NoReturn
+from contextlib import AbstractAsyncContextManager
+from typing import Any
 
 import grpc
 from fiveway.transport.v1 import base_pb2, distance_pb2
 from google.protobuf.message import Message
 
-from gateways.core.errors import told
 from gateways.core.messages import parse
-from gateways.upstreams import null
+from gateways.core.text import unbase64
+from gateways.rpc.calls import Context, refusal
+from gateways.rpc.server import ALONE, listening
+from gateways.transport.echo import answers
 
-log = logging.getLogger(__name__)
+OPTIONS = (ALONE, ("grpc.max_receive_message_length", 32 * 1024 * 1024))
 
-OPTIONS = (
-    ("grpc.max_receive_message_length", 32 * 1024 * 1024),
-    # A second server on the port is a mistake to hear about, not a load balancer.
-    ("grpc.so_reuseport", 0),
-)
 
-Context = grpc.aio.ServicerContext[bytes, object]
+def running(address: str) -> AbstractAsyncContextManager[int]:
+    """The server on `address` (host:port; port 0: a free one); gives the port."""
+    return listening(create_server(), address)
 
 
 def create_server() -> grpc.aio.Server:
@@ -40,9 +40,9 @@ def create_server() -> grpc.aio.Server:
         ),
     }
     distance = {
-        "ListVectors": _unary(distance_pb2.ListVectorsRequest, lambda asked: null.vector_list(asked.count)),
+        "ListVectors": _unary(distance_pb2.ListVectorsRequest, lambda asked: answers.vector_list(asked.count)),
         "StreamVectors": _many(
-            distance_pb2.StreamVectorsRequest, lambda asked: null.vector_stream(asked.count, asked.per_message or 1)
+            distance_pb2.StreamVectorsRequest, lambda asked: answers.vector_stream(asked.count, asked.per_message or 1)
         ),
     }
     server.add_generic_rpc_handlers(
@@ -63,18 +63,18 @@ def structured(asked: base_pb2.StructuredRequest) -> base_pb2.StructuredResponse
 
 def base64(asked: base_pb2.Base64Request) -> base_pb2.Base64Response:
     """Length and CRC-32 of the image."""
-    size, crc = null.received(null.unbase64(asked.image))
+    size, crc = answers.received(unbase64(asked.image, "image", standard.b64decode))
     return base_pb2.Base64Response(size_bytes=size, crc32=crc, entries=_entries(asked.entries))
 
 
 def binary(asked: base_pb2.BinaryRequest) -> base_pb2.BinaryResponse:
     """Length and CRC-32 of the image."""
-    size, crc = null.received(asked.image)
+    size, crc = answers.received(asked.image)
     return base_pb2.BinaryResponse(size_bytes=size, crc32=crc, entries=_entries(asked.entries))
 
 
 def _entries(count: int) -> list[base_pb2.Entry]:
-    return [base_pb2.Entry(label=label, score=score) for label, score in null.entries(count)]
+    return [base_pb2.Entry(label=label, score=score) for label, score in answers.entries(count)]
 
 
 def _unary[M: Message](kind: type[M], answer: Callable[[M], Message]) -> "grpc.RpcMethodHandler[bytes, Any]":
@@ -82,7 +82,7 @@ def _unary[M: Message](kind: type[M], answer: Callable[[M], Message]) -> "grpc.R
         try:
             return answer(parse(kind, body))
         except Exception as error:
-            await _abort(context, error)
+            await context.abort(*refusal(error))
 
     return grpc.unary_unary_rpc_method_handler(call, response_serializer=_serialize)
 
@@ -93,7 +93,7 @@ def _stream[M: Message](kind: type[M], answer: Callable[[M], Message]) -> "grpc.
             try:
                 message = answer(parse(kind, body))
             except Exception as error:
-                await _abort(context, error)
+                await context.abort(*refusal(error))
             await context.write(message)
 
     return grpc.stream_stream_rpc_method_handler(call, response_serializer=_serialize)
@@ -104,7 +104,7 @@ def _many[M: Message](kind: type[M], answer: Callable[[M], Sequence[Message]]) -
         try:
             messages = answer(parse(kind, body))
         except Exception as error:
-            await _abort(context, error)
+            await context.abort(*refusal(error))
         for message in messages:
             await context.write(message)
 
@@ -113,9 +113,3 @@ def _many[M: Message](kind: type[M], answer: Callable[[M], Sequence[Message]]) -
 
 def _serialize(message: Message) -> bytes:
     return message.SerializeToString()
-
-
-async def _abort(context: Context, error: Exception) -> NoReturn:
-    """End the call with what the client may know; what it may not goes into the log."""
-    failure = told(error, log)
-    await context.abort(grpc.StatusCode[failure.status.grpc], failure.message)

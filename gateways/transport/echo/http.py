@@ -8,6 +8,7 @@ GET  /transport/vectors/json, json-gzip, protobuf?count=N
 """
 
 import asyncio
+import base64 as standard
 import gzip
 from typing import Literal
 
@@ -18,8 +19,8 @@ from pydantic import BaseModel
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gateways.core.errors import ServeError, Status
-from gateways.transport.echo_http import fast
-from gateways.upstreams import null
+from gateways.core.text import unbase64
+from gateways.transport.echo import answers, fast
 from gateways.web.admission import Admission
 from gateways.web.body import expect, whole
 from gateways.web.errors import handle_errors, serve_error
@@ -91,7 +92,7 @@ def _add_routes(app: FastAPI) -> None:
 
     @app.post("/transport/base64")
     async def base64(asked: Base64Request) -> ImageAnswer:
-        return _image(null.unbase64(asked.image), asked.entries)
+        return _image(unbase64(asked.image, "image", standard.b64decode), asked.entries)
 
     @app.post("/transport/binary")
     async def binary(request: Request, entries: int = 0) -> ImageAnswer:
@@ -101,7 +102,7 @@ def _add_routes(app: FastAPI) -> None:
     @app.get("/transport/vectors/{encoding}")
     async def vectors(encoding: Literal["json", "json-gzip", "protobuf"], count: int) -> Response:
         if encoding == "protobuf":
-            return Response(null.vector_list(count).SerializeToString(), media_type="application/x-protobuf")
+            return Response(answers.vector_list(count).SerializeToString(), media_type="application/x-protobuf")
         encoded = msgspec.json.encode(fast.vectors(count))
         if encoding == "json":
             return Response(encoded, media_type="application/json")
@@ -111,11 +112,11 @@ def _add_routes(app: FastAPI) -> None:
 
 
 def _entries(count: int) -> list[Entry]:
-    return [Entry(label=label, score=score) for label, score in null.entries(count)]
+    return [Entry(label=label, score=score) for label, score in answers.entries(count)]
 
 
 def _image(image: bytes, entries: int) -> ImageAnswer:
-    size, crc = null.received(image)
+    size, crc = answers.received(image)
     return ImageAnswer(size_bytes=size, crc32=crc, entries=_entries(entries))
 
 
@@ -131,5 +132,5 @@ async def _invalid(request: Request, error: Exception) -> Response:
     where = ".".join(str(part) for part in first["loc"])
     text = "the body is not JSON" if first["type"] == "json_invalid" else f"{where}: {first['msg']}"
     return await serve_error(
-        request, ServeError(Status.INVALID, f"{text}: gateways/transport/echo_http/app.py lists the fields")
+        request, ServeError(Status.INVALID, f"{text}: gateways/transport/echo/http.py lists the fields")
     )

@@ -20,7 +20,6 @@ import pybase64
 import simplejpeg
 from starlette.applications import Starlette
 from starlette.datastructures import UploadFile
-from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -29,7 +28,7 @@ from starlette.types import ASGIApp
 from gateways.core.errors import ServeError, Status
 from gateways.transport.frames.frame import Pixels, Usage, change, pixels, size_of
 from gateways.web.admission import Admission
-from gateways.web.body import MAX_BODY, expect, limited, whole
+from gateways.web.body import expect, form, whole
 from gateways.web.errors import handle_errors
 
 QUALITY = 95  # OpenCV's default, which the published comparison has
@@ -75,17 +74,6 @@ TEXTS: Mapping[str, Text] = {
     ),
     "jpeg": Text(_jpeg, _write_jpeg),
 }
-
-
-class _InMemoryParser(MultiPartParser):
-    """Parts stay in memory: the body limit bounds them, and a file on disk would only add time."""
-
-    spool_max_size = MAX_BODY
-    ended = False
-
-    def on_end(self) -> None:
-        """The closing boundary was seen. Without it the last part was cut off: the base class drops it in silence."""
-        self.ended = True
 
 
 def create_app(usage: Usage) -> ASGIApp:
@@ -144,18 +132,12 @@ def _read(text: Text, message: Mapping[str, Any]) -> Pixels:
 
 async def _form(request: Request) -> Pixels:
     expect(request, "multipart/form-data")
-    parser = _InMemoryParser(request.headers, limited(request), max_files=1, max_fields=2)
-    try:
-        form = await parser.parse()
-    except MultiPartException as error:
-        raise ServeError(Status.INVALID, f"the form cannot be read: {error.message}") from None
-    if not parser.ended:
-        raise ServeError(Status.INVALID, "the form is truncated: it has no closing boundary")
-    part = form.get("frame")
+    parts = await form(request, max_files=1, max_fields=2)
+    part = parts.get("frame")
     if not isinstance(part, UploadFile):
         raise ServeError(Status.INVALID, 'the form has no file "frame": send width, height and the file frame')
     data = await part.read()
     width, height = (
-        int(text) if text.isdecimal() else text for text in (str(form.get("width")), str(form.get("height")))
+        int(text) if text.isdecimal() else text for text in (str(parts.get("width")), str(parts.get("height")))
     )
     return pixels(data, width, height)

@@ -5,13 +5,13 @@ from functools import lru_cache
 from urllib.parse import parse_qs
 
 import msgspec
-import pybase64
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from gateways.core.errors import ServeError, Status
-from gateways.upstreams import null
+from gateways.core.text import unbase64
+from gateways.transport.echo import answers
 from gateways.web.body import expect, whole
 from gateways.web.errors import bug, not_allowed, serve_error
 
@@ -82,7 +82,7 @@ class Vectors(msgspec.Struct):
 @lru_cache(maxsize=4)
 def vectors(count: int) -> Vectors:
     """The first `count` vectors."""
-    rows = null.coordinates()[: null.check_vectors(count)]
+    rows = answers.coordinates()[: answers.check_vectors(count)]
     return Vectors([Vector(Point(*row[:3]), Point(*row[3:])) for row in rows])
 
 
@@ -113,14 +113,14 @@ async def _structured(request: Request) -> StructuredAnswer:
 
 async def _base64(request: Request) -> ImageAnswer:
     asked = await _json(request, Base64Request)
-    return _image(null.unbase64(asked.image, pybase64.b64decode), asked.entries)
+    return _image(unbase64(asked.image, "image"), asked.entries)
 
 
 async def _binary(request: Request) -> ImageAnswer:
     expect(request, *BINARY)
     asked = parse_qs(request.url.query).get("entries", ["0"])[-1]
     if not asked.isdecimal():
-        raise ServeError(Status.INVALID, f"entries is {asked!r}: send 0 to {null.MAX_ENTRIES}")
+        raise ServeError(Status.INVALID, f"entries is {asked!r}: send 0 to {answers.MAX_ENTRIES}")
     return _image(await whole(request), int(asked))
 
 
@@ -129,17 +129,17 @@ async def _json[T](request: Request, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(await whole(request), type=kind)
     except msgspec.ValidationError as error:
-        raise ServeError(Status.INVALID, f"{error}: gateways/transport/echo_http/fast.py lists the fields") from None
+        raise ServeError(Status.INVALID, f"{error}: gateways/transport/echo/fast.py lists the fields") from None
     except (msgspec.DecodeError, RecursionError) as error:
         raise ServeError(Status.INVALID, f"the body is not JSON ({error})") from None
 
 
 def _entries(count: int) -> list[Entry]:
-    return [Entry(label, score) for label, score in null.entries(count)]
+    return [Entry(label, score) for label, score in answers.entries(count)]
 
 
 def _image(image: bytes, entries: int) -> ImageAnswer:
-    size, crc = null.received(image)
+    size, crc = answers.received(image)
     return ImageAnswer(size, crc, _entries(entries))
 
 

@@ -1,0 +1,51 @@
+"""What every call does with its metadata and its failures."""
+
+import logging
+from collections.abc import AsyncIterator
+
+import grpc
+
+from gateways.core.errors import ServeError, Status, told
+from gateways.core.timing import Stages
+
+log = logging.getLogger(__name__)
+
+Context = grpc.aio.ServicerContext[bytes, object]
+
+
+def code(status: Status) -> grpc.StatusCode:
+    """The gRPC status code of a core status: the only place that picks one."""
+    return grpc.StatusCode[status.grpc]
+
+
+def refusal(error: BaseException) -> tuple[grpc.StatusCode, str]:
+    """What `abort` tells the client; what the client may not know goes into the log."""
+    failure: ServeError = told(error, log)
+    return code(failure.status), failure.message
+
+
+def metadata(context: Context, key: str) -> str | None:
+    """The request metadata `key`; the last one where it was sent twice."""
+    value = dict(context.invocation_metadata() or ()).get(key)
+    return value.decode(errors="replace") if isinstance(value, bytes) else value
+
+
+def timing(stages: Stages) -> tuple[tuple[str, str]]:
+    """Trailing metadata: where the time went."""
+    return (("server-timing", stages.header()),)
+
+
+class UnknownMethods(grpc.GenericRpcHandler):
+    """The last handler: says what there is, where gRPC would only say "Method not found!"."""
+
+    def __init__(self, text: str) -> None:
+        """`text` has the method's name at its {}."""
+        self._text = text
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> "grpc.RpcMethodHandler[bytes, bytes]":
+        method = handler_call_details.method
+
+        async def refuse(_: AsyncIterator[bytes], context: Context) -> None:
+            await context.abort(code(Status.UNIMPLEMENTED), self._text.format(method))
+
+        return grpc.stream_stream_rpc_method_handler(refuse)

@@ -1,3 +1,0 @@
-"""Seldon's v1 protocol over gRPC (route `seldon-grpc`)."""
-
-PORT = 50051

@@ -1,3 +1,0 @@
-"""Seldon's v1 protocol over REST (route `seldon-http`)."""
-
-PORT = 8000

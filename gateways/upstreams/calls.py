@@ -1,0 +1,38 @@
+"""What calls to other servers share: a limit in time, and several that stand or fall together."""
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine, Iterable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from gateways.core.errors import ServeError, Status
+
+
+async def together[T](calls: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """The results in order. The first failure cancels the rest and is raised itself, not inside an ExceptionGroup."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(call) for call in calls]
+    except ExceptionGroup as failures:
+        raise failures.exceptions[0] from None
+    return [task.result() for task in tasks]
+
+
+@asynccontextmanager
+async def within(limit_s: float, timeout: float | None, server: str) -> AsyncIterator[None]:
+    """Cancel the body after `limit_s` seconds, or `timeout` where that is less. Raises ServeError then."""
+    limit = limit_s if timeout is None else min(timeout, limit_s)
+    try:
+        async with asyncio.timeout(limit):
+            yield
+    except TimeoutError:
+        raise ServeError(
+            Status.TIMEOUT, f"{server} did not answer within {limit:.3g} s: allow more time or send fewer images"
+        ) from None
+
+
+def not_loaded(server: str, model: str) -> ServeError:
+    """It starts or stops. UNAVAILABLE, not NOT_FOUND: our clients name no model, so they could not mend it."""
+    return ServeError(
+        Status.UNAVAILABLE, f"{server} has not loaded {model!r}: try again in a few seconds, then see its log"
+    )

@@ -1,0 +1,194 @@
+"""TorchServe and Triton as upstreams: answers in order, errors in words for our client, nothing left running."""
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from typing import Any
+
+import grpc
+import pytest
+
+from gateways.core.answer import Prediction
+from gateways.core.errors import ServeError, Status
+from gateways.core.timing import Stages
+from gateways.upstreams.torchserve import CONNECTIONS, TorchServe
+from gateways.upstreams.triton import Triton
+from gateways.upstreams.upstream import Upstream
+from tests.unit.upstream_servers import DIM, LABELS, MODEL, Behaviour, jpeg, manifest, torchserve, triton, until
+
+BOTH = pytest.mark.parametrize("name", ["torchserve", "triton"])
+SHADES = range(0, 256, 8)
+
+
+@asynccontextmanager
+async def opened(name: str, address: str, kind: str = "classifier") -> AsyncIterator[Upstream]:
+    """The client of a server at `address`."""
+    with ThreadPoolExecutor(2) as threads:
+        upstream: Upstream = (
+            TorchServe(address, MODEL) if name == "torchserve" else Triton(address, manifest(kind), threads=threads)
+        )
+        yield upstream
+        await upstream.close()
+
+
+@pytest.fixture
+async def behaviour() -> Behaviour:
+    return Behaviour()
+
+
+@pytest.fixture
+async def upstream(behaviour: Behaviour, name: str) -> AsyncIterator[Upstream]:
+    """TorchServe or Triton, as the test's parameter `name` says."""
+    async with (
+        (torchserve if name == "torchserve" else triton)(behaviour) as address,
+        opened(name, address) as upstream,
+    ):
+        yield upstream
+
+
+async def ask(upstream: Upstream, *jpegs: bytes, timeout: float | None = None, top_k: int = 5) -> list[Prediction]:
+    return await upstream.predict(jpegs, stages=Stages(), timeout=timeout, top_k=top_k)
+
+
+async def refused(call: Any, status: Status, keyword: str = "") -> str:
+    """The message of that failure, which holds the keyword."""
+    with pytest.raises(ServeError) as caught:
+        await call
+    assert (caught.value.status, keyword in caught.value.message) == (status, True), caught.value
+    return caught.value.message
+
+
+@pytest.mark.parametrize("name", ["torchserve"])
+async def test_torchserve_gets_one_call_per_photo(upstream: Upstream, behaviour: Behaviour) -> None:
+    """Their bytes untouched, and the answers in order: 32 photos of rising shade, rising embeddings."""
+    photos = [jpeg(shade) for shade in SHADES]
+    predictions = await ask(upstream, *photos)
+    assert [float(p.embedding[0]) for p in predictions] == pytest.approx(list(SHADES), abs=3)
+    assert set(behaviour.digests) == {hashlib.sha256(photo).hexdigest() for photo in photos}
+
+
+@pytest.mark.parametrize("name", ["triton"])
+async def test_triton_gets_one_call_per_batch(upstream: Upstream, behaviour: Behaviour) -> None:
+    """32 photos of any size travel as one [32, 3, crop, crop] tensor and come back in order."""
+    predictions = await ask(upstream, *(jpeg(shade, size=(40 + shade, 60)) for shade in SHADES))
+    assert behaviour.shapes == [(32, 3, 32, 32)]
+    assert [float(p.embedding[0]) for p in predictions] == pytest.approx([s / 127.5 - 1 for s in SHADES], abs=0.02)
+
+
+@pytest.mark.parametrize("name", ["torchserve"])
+async def test_photos_are_in_flight_together_and_bounded(upstream: Upstream, behaviour: Behaviour) -> None:
+    """TorchServe can only batch what it holds at the same time; what is more than the connections waits here."""
+    behaviour.gate.clear()
+    calls = [asyncio.create_task(ask(upstream, *[jpeg()] * 32, timeout=20)) for _ in range(4)]
+    await until(lambda: behaviour.at_work >= CONNECTIONS)
+    behaviour.gate.set()
+    assert [len(answers) for answers in await asyncio.gather(*calls)] == [32] * 4
+    assert behaviour.most_at_work == CONNECTIONS
+
+
+@BOTH
+async def test_classes_are_the_best_ones(upstream: Upstream, name: str) -> None:
+    """White is the last class; scores fall; top_k cuts the five that TorchServe's handler sends."""
+    (prediction,) = await ask(upstream, jpeg(255), top_k=2)
+    assert prediction.embedding.shape == (DIM,)
+    assert prediction.classes[0].label == LABELS[-1]
+    assert len(prediction.classes) == 2
+    assert prediction.classes[0].score > prediction.classes[1].score
+
+
+@pytest.mark.parametrize("name", ["triton"])
+async def test_tritons_scores_are_probabilities(upstream: Upstream) -> None:
+    """Of all classes, where more are asked for than the model has."""
+    (prediction,) = await ask(upstream, jpeg(255), top_k=99)
+    assert len(prediction.classes) == len(LABELS)
+    assert sum(c.score for c in prediction.classes) == pytest.approx(1)
+
+
+async def test_an_embedding_model_has_no_classes(behaviour: Behaviour) -> None:
+    """A model without logits answers embeddings alone."""
+    async with triton(behaviour, labels=0) as address, opened("triton", address, "embedding") as upstream:
+        assert [p.classes for p in await ask(upstream, jpeg(), jpeg())] == [(), ()]
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "status", "text"),
+    [
+        ("torchserve", 400, Status.INVALID, "images[0] is cut off: secret"),
+        ("torchserve", 404, Status.UNAVAILABLE, "has not loaded 'tiny'"),
+        ("torchserve", 413, Status.TOO_LARGE, "send a smaller JPEG"),
+        *(("torchserve", status, Status.UNAVAILABLE, "try again") for status in (500, 503, 507)),
+        ("triton", grpc.StatusCode.NOT_FOUND, Status.UNAVAILABLE, "has not loaded 'tiny'"),
+        ("triton", grpc.StatusCode.UNAVAILABLE, Status.UNAVAILABLE, "try again"),
+        ("triton", grpc.StatusCode.INTERNAL, Status.UNAVAILABLE, "try again"),
+        ("triton", grpc.StatusCode.RESOURCE_EXHAUSTED, Status.UNAVAILABLE, "try again"),
+        ("triton", grpc.StatusCode.UNKNOWN, Status.UNAVAILABLE, "try again"),
+    ],
+)
+async def test_refusals(upstream: Upstream, behaviour: Behaviour, answer: Any, status: Status, text: str) -> None:
+    """Each status of a server becomes ours; its own words reach the client only about a bad photo."""
+    behaviour.message = "image is cut off: secret"
+    if isinstance(answer, int):
+        behaviour.status = answer
+    else:
+        behaviour.code = answer
+    message = await refused(ask(upstream, jpeg()), status, text)
+    assert ("secret" in message) is (status is Status.INVALID)
+
+
+@pytest.mark.parametrize("name", ["torchserve"])
+async def test_one_bad_photo_ends_torchserves_batch(upstream: Upstream, behaviour: Behaviour) -> None:
+    """A failed batch of 32 leaves no call running behind it: those that would hang are given up."""
+    behaviour.refused = jpeg(1)
+    behaviour.gate.clear()
+    await refused(ask(upstream, *[jpeg()] * 31, behaviour.refused), Status.INVALID)
+    await until(lambda: behaviour.at_work == 0)
+
+
+@pytest.mark.parametrize("name", ["triton"])
+async def test_a_bad_photo_never_reaches_triton(upstream: Upstream, behaviour: Behaviour) -> None:
+    """A truncated photo is refused by name."""
+    await refused(ask(upstream, jpeg(), jpeg()[:-20], jpeg()), Status.INVALID, "images[1] is truncated")
+    assert behaviour.calls == 0
+
+
+@BOTH
+async def test_what_we_cannot_read_or_sent_wrongly_is_our_fault(
+    upstream: Upstream, behaviour: Behaviour, name: str
+) -> None:
+    """TorchServe's answer is not the handler's JSON, Triton refuses our tensor: a bug, no message for the client."""
+    behaviour.garbage, behaviour.code, behaviour.message = True, grpc.StatusCode.INVALID_ARGUMENT, "malformed"
+    with pytest.raises(Exception, match="malformed") as caught:
+        await ask(upstream, jpeg())
+    assert not isinstance(caught.value, ServeError)
+
+
+@BOTH
+async def test_a_deadline_is_kept_and_a_cancellation_passed_on(upstream: Upstream, behaviour: Behaviour) -> None:
+    """A hanging server costs the client's deadline; it sees each call given up."""
+    behaviour.gate.clear()
+    await refused(ask(upstream, jpeg(), timeout=0.2), Status.TIMEOUT)
+    await until(lambda: behaviour.cancelled == 1)
+    call = asyncio.create_task(ask(upstream, jpeg()))
+    await until(lambda: behaviour.at_work > 0)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    await until(lambda: behaviour.cancelled == 2)
+
+
+@pytest.mark.parametrize(("name", "address"), [("torchserve", "http://127.0.0.1:9"), ("triton", "127.0.0.1:9")])
+async def test_nobody_listening(name: str, address: str) -> None:
+    """A server that is down is UNAVAILABLE, in words, at once."""
+    async with opened(name, address) as upstream:
+        await refused(ask(upstream, jpeg(), timeout=5), Status.UNAVAILABLE, "try again in a few seconds")
+
+
+async def test_a_torchserve_that_went_away_is_noticed(behaviour: Behaviour) -> None:
+    """Connections of a dead TorchServe are not used for the next call."""
+    async with torchserve(behaviour) as url:
+        upstream = TorchServe(url, MODEL)
+        await ask(upstream, jpeg())
+    await refused(ask(upstream, jpeg()), Status.UNAVAILABLE)
+    await upstream.close()
