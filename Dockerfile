@@ -260,7 +260,7 @@ COPY servers/torchserve/handler.py servers/torchserve/
 COPY servers/triton/jpeg/model.py servers/triton/jpeg/
 COPY models models
 USER 65532:65532
-CMD ["python", "-m", "models.builder.build"]
+CMD ["python", "-m", "models.builder", "build"]
 
 # ---------------------------------------------------------------- locust
 FROM python AS load

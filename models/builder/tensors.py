@@ -1,9 +1,13 @@
 """The artefacts of a model of kind "tensors": a Triton repository around its ONNX file, and the manifest."""
 
+from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from models.builder.repository import MAX_BATCH
+import onnx
+
+from models.builder import repository
 from models.builder.sources import Origin, file_of, labels
 from models.builder.spec import SpecError, TensorsSpec
 
@@ -41,8 +45,6 @@ def export(spec: TensorsSpec, directory: Path, scratch: Path) -> Origin:
 
 def graph(path: Path) -> tuple[list[Tensor], list[Tensor]]:
     """The inputs and outputs of an ONNX file. Raises SpecError where it is none."""
-    import onnx
-
     try:
         onnx.checker.check_model(str(path))
     except (onnx.checker.ValidationError, OSError, ValueError) as error:
@@ -75,24 +77,25 @@ def config(spec: TensorsSpec, inputs: list[Tensor], outputs: list[Tensor]) -> st
     """config.pbtxt. Triton makes batches where the first dimension of every tensor is open."""
     batching = all(tensor.dims[:1] == (-1,) for tensor in inputs + outputs)
     values = {name: one.value for name, one in spec.inputs.items() if one.value is not None}
-    parameters = {"weights": "real"} | {VALUE.format(name): f"{value:g}" for name, value in values.items()}
-    lines = [
-        f"# Made by the models service from models/{spec.name}/model.toml.",
-        f'name: "{spec.name}"',
-        'backend: "onnxruntime"',
-        f"max_batch_size: {MAX_BATCH if batching else 0}",
-        *(f"input {_described(tensor, batching)}" for tensor in inputs),
-        *(f"output {_described(tensor, batching, spec.labels)}" for tensor in outputs),
-        *(["dynamic_batching { max_queue_delay_microseconds: 0 }"] if batching else []),
-        "instance_group [ { count: 1 } ]",
-        *(f'parameters {{ key: "{key}" value: {{ string_value: "{value}" }} }}' for key, value in parameters.items()),
-    ]
-    return "".join(f"{line}\n" for line in lines)
+    about = {
+        "name": spec.name,
+        "backend": "onnxruntime",
+        "max_batch_size": repository.MAX_BATCH if batching else 0,
+        "input": [_described(tensor, batching) for tensor in inputs],
+        "output": [_described(tensor, batching, spec.labels) for tensor in outputs],
+        "instance_group": [{"count": 1}],
+        "parameters": repository.parameters(
+            {"weights": "real"} | {VALUE.format(name): f"{value:g}" for name, value in values.items()}
+        ),
+    }
+    if batching:
+        about["dynamic_batching"] = repository.AT_ONCE
+    return repository.text(spec.name, about)
 
 
-def _described(tensor: Tensor, batching: bool, labelled: dict[str, str] | None = None) -> str:
+def _described(tensor: Tensor, batching: bool, labelled: Container[str] = ()) -> dict[str, Any]:
     dims = tensor.dims[1:] if batching else tensor.dims
+    labels = f"{tensor.name}.txt" if tensor.name in labelled else ""
+    described = repository.tensor(tensor.name, tensor.data_type, dims or [1], labels)
     # Triton has no dims for a scalar: it is one element; in a batch, reshaped to none.
-    reshaped = " reshape { shape: [] }" if batching and not dims else ""
-    labels = f' label_filename: "{tensor.name}.txt"' if tensor.name in (labelled or {}) else ""
-    return f'{{ name: "{tensor.name}" data_type: TYPE_{tensor.data_type} dims: {list(dims) or [1]}{reshaped}{labels} }}'
+    return described | ({"reshape": {}} if batching and not dims else {})
