@@ -106,7 +106,9 @@ def test_the_check_of_current_artefacts_imports_nothing_heavy_and_changes_nothin
         ([], 2, "COMMAND"),
     ],
 )
-def test_the_command_refuses_what_it_does_not_know(tmp_path: Path, arguments: list[str], status: int, says: str) -> None:
+def test_the_command_refuses_what_it_does_not_know(
+    tmp_path: Path, arguments: list[str], status: int, says: str
+) -> None:
     done = run_builder(tmp_path, "-m", "models.builder", *arguments)
     assert done.returncode == status
     assert says in done.stderr

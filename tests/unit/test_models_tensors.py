@@ -1,20 +1,20 @@
 """A model of tensors: its config.pbtxt says what its graph says, narrowed by its spec."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import onnx
 import pytest
 from google.protobuf import text_format
+from msgspec.structs import replace
 from onnx import TensorProto, helper
 from tritonclient.grpc.model_config_pb2 import DataType, ModelConfig
 
-from models.builder.sources import Absent
+from models.builder.hub import Unreachable
 from models.builder.spec import Input, SpecError, TensorsSpec, Weights
 from models.builder.tensors import config, export, graph, narrowed
 from tests.stack.onnx_models import IR_VERSION, OPSET
 
-SPEC = TensorsSpec("small", "tensors", Weights(file="package/model.onnx"))
+SPEC = TensorsSpec(name="small", kind="tensors", weights=Weights(file="package/model.onnx"))
 
 
 def write(path: Path, x: list[int | str], y: list[int | str], rate: list[int | str]) -> Path:
@@ -58,7 +58,7 @@ def test_a_scalar_or_a_fixed_first_dimension_means_no_batches(tmp_path: Path) ->
 def test_the_spec_narrows_a_shape_and_states_a_value(tmp_path: Path) -> None:
     """A load test reads the value from the config's parameters."""
     path = write(tmp_path / "m.onnx", ["n", "width"], ["n", "width"], [])
-    got = parsed(replace(SPEC, inputs={"x": Input((1, 576)), "rate": Input(value=16000)}), path)
+    got = parsed(replace(SPEC, inputs={"x": Input(shape=(1, 576)), "rate": Input(value=16000)}), path)
     assert list(got.input[0].dims) == [1, 576]
     assert got.parameters["load.rate"].string_value == "16000"
 
@@ -67,7 +67,7 @@ def test_the_spec_narrows_a_shape_and_states_a_value(tmp_path: Path) -> None:
 def test_a_shape_that_the_graph_cannot_have_is_refused(tmp_path: Path, shape: tuple[int, ...]) -> None:
     inputs, _ = graph(write(tmp_path / "m.onnx", ["n", 4], ["n", 4], []))
     with pytest.raises(SpecError, match=r"inputs\.x\.shape is .*, the graph has \[-1, 4\] \(-1: open\)"):
-        narrowed(replace(SPEC, inputs={"x": Input(shape)}), inputs[0])
+        narrowed(replace(SPEC, inputs={"x": Input(shape=shape)}), inputs[0])
 
 
 def test_what_is_no_onnx_file_is_said(tmp_path: Path) -> None:
@@ -79,5 +79,5 @@ def test_what_is_no_onnx_file_is_said(tmp_path: Path) -> None:
 def test_a_download_that_fails_is_an_error_and_not_a_random_model(tmp_path: Path) -> None:
     """There is no graph without the file."""
     spec = replace(SPEC, weights=Weights(url="https://127.0.0.1:9/m.onnx", sha256="0" * 8))
-    with pytest.raises(Absent, match="could not be fetched"):
+    with pytest.raises(Unreachable, match="could not be fetched"):
         export(spec, tmp_path, tmp_path)
