@@ -79,7 +79,7 @@ RUN apt-get update \
 COPY --from=triton-files /files /
 COPY gateways/__init__.py /app/gateways/
 COPY gateways/core/__init__.py gateways/core/errors.py gateways/core/health.py gateways/core/image.py gateways/core/preprocess.py gateways/core/recently gateways/core/serving.py /app/gateways/core/
-COPY servers/__init__.py /app/servers/
+COPY servers/__init__.py servers/swap.py /app/servers/
 COPY servers/triton /app/servers/triton
 RUN ln -s /app/servers/triton/serve /app/servers/triton/providers /usr/local/bin/ \
     && ln -s /app/servers/triton/swap.py /usr/local/bin/swap \
@@ -109,7 +109,7 @@ RUN --mount=type=secret,id=ca \
     python3 -m pip install --disable-pip-version-check --no-cache-dir --no-compile --no-deps --require-hashes --target /app -r /tmp/requirements.txt
 COPY gateways/__init__.py /app/gateways/
 COPY gateways/core/__init__.py gateways/core/errors.py gateways/core/health.py gateways/core/image.py gateways/core/preprocess.py gateways/core/recently gateways/core/serving.py /app/gateways/core/
-COPY servers/__init__.py /app/servers/
+COPY servers/__init__.py servers/swap.py /app/servers/
 COPY servers/triton/*.py servers/triton/providers servers/triton/serve servers/triton/serve-gpu /app/servers/triton/
 RUN ln -s /app/servers/triton/serve /app/servers/triton/providers /usr/local/bin/ \
     && ln -s /app/servers/triton/swap.py /usr/local/bin/swap
@@ -144,7 +144,7 @@ RUN --mount=type=secret,id=ca pip-install /tmp/requirements.txt
 COPY gateways/__init__.py gateways/
 COPY gateways/core gateways/core
 COPY gateways/upstreams gateways/upstreams
-COPY servers/__init__.py servers/
+COPY servers/__init__.py servers/swap.py servers/
 COPY servers/torchserve servers/torchserve
 USER 65532:65532
 # TorchServe writes below its working directory; the rest of the container is read-only.
