@@ -258,6 +258,7 @@ COPY gateways/core gateways/core
 COPY servers/__init__.py servers/
 COPY servers/torchserve/handler.py servers/torchserve/
 COPY servers/triton/jpeg/model.py servers/triton/jpeg/
+COPY servers/triton/backends servers/triton/backends
 COPY models models
 USER 65532:65532
 CMD ["python", "-m", "models.builder", "build"]

@@ -37,8 +37,9 @@ def photos() -> list[Path]:
 def inputs(model: str) -> list[Path]:
     """Every file that the artefacts of `model` depend on."""
     preprocessing = [ROOT / "gateways" / "core" / name for name in ("image.py", "preprocess.py")]
+    signatures = [ROOT / "servers/triton/backends/onnxruntime" / name for name in ("engine.py", "signature.py")]
     builder = [MODELS / "requirements.txt", *sorted((MODELS / "builder").glob("*.py"))]
-    return [MODELS / model / "model.toml", *builder, *preprocessing, HANDLER, DECODER, *photos()]
+    return [MODELS / model / "model.toml", *builder, *preprocessing, *signatures, HANDLER, DECODER, *photos()]
 
 
 def build_key(files: Iterable[Path], root: Path = ROOT, accelerator: Accelerator = "cpu") -> str:

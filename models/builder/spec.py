@@ -1,42 +1,6 @@
 """What a model is: models/<name>/model.toml, read into frozen data and checked before anything heavy is imported.
 
-An image model is served on every route:
-
-    kind = "classifier"            # or "embedding": no classes, no labels, no head
-    embedding_dim = 1280           # checked against what the model answers
-    classes = 1000
-    labels = "imagenet"            # a name in models/builder/sources.py
-
-    [source]                       # the architecture
-    kind = "torchvision"           # a name in models/builder/sources.py
-    name = "densenet161"           # what that library calls it
-    head = "classifier"            # dotted path of the last layer: its input is the embedding, its output the logits
-
-    [weights]                      # either a file in an installed package ...
-    file = "package/file.pth"
-    url = "https://..."            # ... or a download, with at least the first 8 digits of its SHA-256
-    sha256 = "..."
-
-    [preprocess]                   # gateways.core.preprocess
-
-Where the weights are an ONNX file, the graph is the architecture, and [source] names its tensors:
-
-    kind = "onnx"
-    input = "pixels"               # [N,3,H,W]
-    embedding = "/pool/Flatten"    # any tensor of the graph
-    logits = "probabilities"
-
-A model of another kind is an ONNX file that Triton serves as it is, on the tensor routes alone:
-
-    kind = "tensors"
-    [weights]                      # as above
-    [inputs.NAME]                  # none is needed:
-    shape = [1, 576]               # narrows what the graph leaves open, the batch included
-    value = 16000                  # what a load test fills this input with; otherwise seeded noise
-    [labels]
-    OUTPUT = "magika"              # for Triton's classification extension
-
-docs/models.md has examples.
+docs/models.md describes every field, with examples.
 """
 
 import re
@@ -139,7 +103,7 @@ class Spec(Table, frozen=True):
             if unknown := data.get("preprocess", {}).keys() - {field.name for field in fields(Preprocess)}:
                 raise ValueError(f"preprocess contains unknown field {', '.join(sorted(unknown))}")
         except ValueError as error:
-            raise SpecError(f"{toml}: {error} (models/builder/spec.py describes every field)") from error
+            raise SpecError(f"{toml}: {error} (docs/models.md describes every field)") from error
         if not isinstance(spec, cls):
             raise SpecError(f"{toml}: kind {kind} does not fit here")
         return spec
