@@ -90,7 +90,7 @@ RUN apt-get update \
 COPY --from=triton-files /files /
 COPY gateways/__init__.py /app/gateways/
 COPY gateways/core/__init__.py gateways/core/errors.py gateways/core/health.py gateways/core/image.py gateways/core/preprocess.py gateways/core/recently gateways/core/serving.py /app/gateways/core/
-COPY servers/__init__.py /app/servers/
+COPY servers/__init__.py servers/swap.py /app/servers/
 COPY servers/triton /app/servers/triton
 RUN SOURCE_DATE_EPOCH=0 python3 -m compileall -q /app \
     && ln -s /app/servers/triton/serve /app/servers/triton/providers /usr/local/bin/ \
@@ -120,7 +120,7 @@ COPY compose/build/pip-install /usr/local/bin/pip-install
 RUN --mount=type=secret,id=ca pip-install /tmp/triton-jpeg.txt --target /app
 COPY gateways/__init__.py /app/gateways/
 COPY gateways/core/__init__.py gateways/core/errors.py gateways/core/health.py gateways/core/image.py gateways/core/preprocess.py gateways/core/recently gateways/core/serving.py /app/gateways/core/
-COPY servers/__init__.py /app/servers/
+COPY servers/__init__.py servers/swap.py /app/servers/
 COPY servers/triton/*.py servers/triton/providers servers/triton/serve servers/triton/serve-gpu /app/servers/triton/
 RUN SOURCE_DATE_EPOCH=0 python3 -m compileall -q /app \
     && ln -s /app/servers/triton/serve /app/servers/triton/providers /usr/local/bin/ \
@@ -156,7 +156,7 @@ RUN --mount=type=secret,id=ca pip-install /tmp/torchserve.txt
 COPY --from=code /app/gateways/__init__.py gateways/
 COPY --from=code /app/gateways/core gateways/core
 COPY --from=code /app/gateways/upstreams gateways/upstreams
-COPY --from=code /app/servers/__init__.py servers/
+COPY --from=code /app/servers/__init__.py /app/servers/swap.py servers/
 COPY --from=code /app/servers/torchserve servers/torchserve
 USER 65532:65532
 # TorchServe writes below its working directory; the rest of the container is read-only.
@@ -226,9 +226,10 @@ COPY --from=code /app/gateways/core gateways/core
 COPY --from=code /app/servers/__init__.py servers/
 COPY --from=code /app/servers/torchserve/handler.py servers/torchserve/
 COPY --from=code /app/servers/triton/jpeg/model.py servers/triton/jpeg/
+COPY --from=code /app/servers/triton/backends servers/triton/backends
 COPY --from=code /app/models models
 USER 65532:65532
-CMD ["python", "-m", "models.builder.build"]
+CMD ["python", "-m", "models.builder", "build"]
 
 # ---------------------------------------------------------------- locust
 FROM python AS load

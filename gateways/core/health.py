@@ -29,6 +29,7 @@ FAILURES_TO_HEAL = 3
 # Longer where a start builds engines first (compose/servers.gpu.yaml).
 START_GRACE_S = float(os.environ.get("START_GRACE_S", "120"))
 STOP_GRACE_S = 3.0
+MESSAGE = 1000
 
 
 @dataclass(frozen=True)
@@ -99,17 +100,30 @@ def request(
     *,
     timeout: float,
 ) -> bytes:
-    """One HTTP call to this container's own server; the body of a 200. Raises RuntimeError on any other status."""
+    """The body of a 200 of this container's own server. Raises RuntimeError on any other status."""
+    status, answer = call(method, port, path, body, headers, timeout=timeout)
+    if status != http.client.OK:
+        raise RuntimeError(f"{method} {path} answered {status}: {answer[:MESSAGE].decode(errors='replace')}")
+    return answer
+
+
+def call(
+    method: str,
+    port: int,
+    path: str,
+    body: bytes | None = None,
+    headers: Mapping[str, str] | None = None,
+    *,
+    timeout: float,
+) -> tuple[int, bytes]:
+    """One HTTP call to this container's own server: status and body."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
     try:
         connection.request(method, path, body, dict(headers or {}))
         response = connection.getresponse()
-        answer = response.read()
+        return response.status, response.read()
     finally:
         connection.close()
-    if response.status != http.client.OK:
-        raise RuntimeError(f"{method} {path} answered {response.status}: {answer[:200].decode(errors='replace')}")
-    return answer
 
 
 def _children_of_init() -> list[int]:

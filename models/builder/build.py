@@ -1,31 +1,17 @@
-"""The model builder: `-m models.builder.build [MODEL]` makes /artifacts/<model>, or does nothing when it is current.
+"""The artefacts of one model are made, unless they are current, by one builder at a time."""
 
-Without MODEL it also says what is served (serving.py): the variables MODEL (default efficientnet_lite0, with a GPU
-openclip_vit_b32) and MODEL_REPOSITORY, unless a swap has chosen since. ACCELERATOR (cpu or gpu; default cpu) is
-what the artefacts are for, ARTIFACTS (default /artifacts) where. `--force` builds in any case, e.g. to ask again for
-weights that no hub could give. Exit 0: all is current. Exit 1: it is not, one line says why.
-"""
-
-import argparse
 import fcntl
 import os
 import shutil
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace as with_
 from pathlib import Path
 
-from models.builder import serving
-from models.builder.currency import build_key, inputs, why_stale
+from models.builder.currency import Accelerator, build_key, inputs, why_stale
 from models.builder.errors import BuildError
-from models.builder.repository import Accelerator
 from models.builder.spec import Spec
-
-# Without a GPU a model that needs no hub and answers in milliseconds; with one the published study's.
-DEFAULT_MODELS: dict[Accelerator, str] = {"cpu": "efficientnet_lite0", "gpu": "openclip_vit_b32"}
 
 
 def say(text: str) -> None:
@@ -35,50 +21,6 @@ def say(text: str) -> None:
 def accelerator() -> Accelerator:
     """What the artefacts are for, by ACCELERATOR; cpu without it."""
     return "gpu" if os.environ.get("ACCELERATOR") == "gpu" else "cpu"
-
-
-def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m models.builder.build", description="Make the artefacts of one model."
-    )
-    parser.add_argument("model", nargs="?")
-    parser.add_argument("--force", action="store_true", help="build even when the artefacts are current")
-    options = parser.parse_args(arguments)
-    artifacts = Path(os.environ.get("ARTIFACTS", "/artifacts"))
-    declared = {name: os.environ.get(name, "") for name in ("MODEL", "MODEL_REPOSITORY")}
-    if declared["MODEL_REPOSITORY"] == os.devnull:  # Compose's default: what it mounts where there is none
-        declared["MODEL_REPOSITORY"] = ""
-    try:
-        with locked(artifacts):
-            if options.model:
-                make_current(Spec.load(options.model), artifacts, force=options.force)
-            else:
-                serve(artifacts, declared, force=options.force)
-    except BuildError as error:
-        subject = options.model or declared["MODEL_REPOSITORY"] or declared["MODEL"] or DEFAULT_MODELS[accelerator()]
-        print(f"models: error: {subject}: {error}", file=sys.stderr)
-        return 1
-    return 0
-
-
-def serve(artifacts: Path, declared: dict[str, str], *, force: bool = False) -> None:
-    """Say what is served: what a swap chose since the same was `declared`, else that. Raises BuildError."""
-    before = serving.current(artifacts)
-    if before and before.swapped and before.declared == declared and serving.whole(artifacts, before):
-        chosen = before
-        if serving.is_of_spec(artifacts, chosen.model):
-            make_current(Spec.load(chosen.model), artifacts, force=force)
-            # What is built beside a model differs between releases.
-            chosen = with_(serving.of_spec(artifacts, chosen.model), swapped=True)
-        say(f"{chosen.model} was swapped in: it stays until MODEL or MODEL_REPOSITORY changes")
-    elif declared["MODEL_REPOSITORY"]:
-        chosen = serving.of_repository(artifacts, serving.REPOSITORY, declared["MODEL"])
-    else:
-        model = declared["MODEL"] or DEFAULT_MODELS[accelerator()]
-        make_current(Spec.load(model), artifacts, force=force)
-        chosen = serving.of_spec(artifacts, model)
-    with_(chosen, declared=declared).write(artifacts)
-    say(f"serving {chosen.model}")
 
 
 def make_current(spec: Spec, artifacts: Path, *, force: bool = False) -> None:
@@ -111,13 +53,11 @@ def make_current(spec: Spec, artifacts: Path, *, force: bool = False) -> None:
 
 def replace(directory: Path, new: Path) -> None:
     """Put `new` in the place of `directory`. Interrupted half way there is no `directory`, never half of one."""
+    old = new.with_name(f"{new.name}.old")
     if directory.exists():
-        old = new.with_name(f"{new.name}.old")
         directory.rename(old)
-        new.rename(directory)
-        shutil.rmtree(old)
-    else:
-        new.rename(directory)
+    new.rename(directory)
+    shutil.rmtree(old, ignore_errors=True)
 
 
 @contextmanager
@@ -131,7 +71,3 @@ def locked(artifacts: Path) -> Iterator[None]:
     with file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -5,18 +5,28 @@ manifest lists is there with its SHA-256. The manifest is written last, so an in
 """
 
 import hashlib
-import json
 import os
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Literal
 
-from models.builder.repository import Accelerator
+import msgspec
+
 from models.builder.spec import MODELS
+
+Accelerator = Literal["cpu", "gpu"]
 
 ROOT = MODELS.parent
 HANDLER = ROOT / "servers" / "torchserve" / "handler.py"
 DECODER = ROOT / "servers" / "triton" / "jpeg" / "model.py"
+
+
+class Built(msgspec.Struct):
+    """What a manifest.json says about its build: `files` maps relative path to SHA-256."""
+
+    build_key: str
+    files: dict[str, str]
 
 
 def photos() -> list[Path]:
@@ -27,16 +37,9 @@ def photos() -> list[Path]:
 def inputs(model: str) -> list[Path]:
     """Every file that the artefacts of `model` depend on."""
     preprocessing = [ROOT / "gateways" / "core" / name for name in ("image.py", "preprocess.py")]
-    locked = ROOT / "requirements" / "models.txt"
-    copied = (HANDLER, DECODER)
-    return [
-        MODELS / model / "model.toml",
-        *sorted((MODELS / "builder").glob("*.py")),
-        *preprocessing,
-        *copied,
-        locked,
-        *photos(),
-    ]
+    signatures = [ROOT / "servers/triton/backends/onnxruntime" / name for name in ("engine.py", "signature.py")]
+    builder = [ROOT / "requirements" / "models.txt", *sorted((MODELS / "builder").glob("*.py"))]
+    return [MODELS / model / "model.toml", *builder, *preprocessing, *signatures, HANDLER, DECODER, *photos()]
 
 
 def build_key(files: Iterable[Path], root: Path = ROOT, accelerator: Accelerator = "cpu") -> str:
@@ -64,14 +67,13 @@ def digests(directory: Path, names: Iterable[str]) -> dict[str, str]:
 def why_stale(directory: Path, key: str) -> str | None:
     """Why the artefacts in `directory` must be built, in words; None when they are current."""
     try:
-        manifest = json.loads((directory / "manifest.json").read_text())
-        if manifest["build_key"] != key:
+        built = msgspec.json.decode((directory / "manifest.json").read_bytes(), type=Built)
+        if built.build_key != key:
             return "its sources or its accelerator changed"
-        wanted: dict[str, str] = manifest["files"]
-        changed = [name for name, digest in digests(directory, wanted).items() if digest != wanted[name]]
+        changed = [name for name, digest in digests(directory, built.files).items() if digest != built.files[name]]
     except FileNotFoundError as error:
         name = Path(error.filename).relative_to(directory).as_posix()
         return "there are none yet" if name == "manifest.json" else f"{name} is absent"
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError) as error:
         return f"the old ones cannot be read ({error!r})"
     return f"{changed[0]} is damaged" if changed else None

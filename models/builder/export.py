@@ -5,19 +5,20 @@ import os
 import shutil
 import tempfile
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import onnx
+import onnxruntime
 import torch
 
 from gateways.core.manifest import SCHEMA, Parity
 from models.builder import parity, repository, tensors
-from models.builder.currency import DECODER, HANDLER, digests, photos, sha256
-from models.builder.repository import Accelerator
+from models.builder.currency import DECODER, HANDLER, Accelerator, digests, photos, sha256
 from models.builder.sources import Loaded, Origin, labels, load
 from models.builder.spec import ImageSpec, Spec, SpecError, TensorsSpec
 
@@ -94,8 +95,6 @@ def models(spec: ImageSpec, loaded: Loaded, tensors: dict[str, Tensor], director
 
 def write_onnx(spec: ImageSpec, loaded: Loaded, example: torch.Tensor, path: Path) -> None:
     """Dynamic batch: input `image`, outputs as the spec names them. Opset 17, where it was not ONNX before."""
-    import onnx
-
     path.parent.mkdir(parents=True)
     if loaded.graph:
         shutil.copyfile(loaded.graph, path)
@@ -115,19 +114,20 @@ def write_onnx(spec: ImageSpec, loaded: Loaded, example: torch.Tensor, path: Pat
 
 
 def run_script(path: Path, batch: Tensor) -> list[Tensor]:
-    """The outputs of the saved file for the first photo alone and the others as one batch: two batch sizes."""
+    """The outputs of the saved file, as in_two_batches says."""
     model = torch.jit.load(str(path))
-    parts = [[output.numpy() for output in model(torch.from_numpy(part))] for part in (batch[:1], batch[1:])]
-    return [np.concatenate(pair) for pair in zip(*parts, strict=True)]
+    return in_two_batches(lambda part: [output.numpy() for output in model(torch.from_numpy(part))], batch)
 
 
 def run_onnx(path: Path, batch: Tensor) -> list[Tensor]:
     """As run_script, on ONNX Runtime's CPU provider."""
-    import onnxruntime
-
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    parts = [session.run(None, {"image": part}) for part in (batch[:1], batch[1:])]
-    return [np.concatenate(pair) for pair in zip(*parts, strict=True)]
+    return in_two_batches(lambda part: session.run(None, {"image": part}), batch)
+
+
+def in_two_batches(run: Callable[[Tensor], list[Tensor]], batch: Tensor) -> list[Tensor]:
+    """The outputs for the first photo alone and the others as one batch: two batch sizes."""
+    return [np.concatenate(pair) for pair in zip(run(batch[:1]), run(batch[1:]), strict=True)]
 
 
 def write_labels(spec: ImageSpec, directory: Path) -> None:
@@ -143,19 +143,20 @@ def triton(spec: ImageSpec, loaded: Loaded, accelerator: Accelerator, directory:
 
     <model>; <model>_trt with the same weights; <model>_jpeg.
     """
-    names = (spec.name, f"{spec.name}_trt")
-    file, twin = (directory / "repository" / name / "1" / "model.onnx" for name in names)
-    for name, checksum in zip(names, ("", sha256(file)), strict=True):
-        folder = directory / "repository" / name
-        (folder / "1").mkdir(parents=True, exist_ok=True)
-        (folder / "config.pbtxt").write_text(repository.config(spec, name, loaded.weights, accelerator, checksum))
+    models = directory / "repository"
+    file, twin = (models / name / "1" / "model.onnx" for name in (spec.name, f"{spec.name}_trt"))
+    for path, checksum in ((file, ""), (twin, sha256(file))):
+        folder = path.parents[1]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        text = repository.config(spec, folder.name, loaded.weights, accelerator, checksum)
+        (folder / "config.pbtxt").write_text(text)
         if spec.labels:
             shutil.copyfile(directory / "labels.txt", folder / "labels.txt")
     try:
         os.link(file, twin)
     except OSError:  # a file system without hard links
         shutil.copyfile(file, twin)
-    triton_jpeg(spec, directory / "repository")
+    triton_jpeg(spec, models)
 
 
 def triton_jpeg(spec: ImageSpec, models: Path) -> None:
@@ -174,8 +175,6 @@ def archive(spec: ImageSpec, directory: Path, scratch: Path) -> None:
     from model_archiver.model_archiver_config import ModelArchiverConfig
     from model_archiver.model_packaging import generate_model_archive
 
-    if not HANDLER.is_file():
-        raise SpecError(f"{HANDLER} is absent: it is the handler of the .mar")
     target = directory / "mar"
     target.mkdir()
     config = ModelArchiverConfig(

@@ -2,6 +2,9 @@
 
 from pathlib import Path
 
+import onnx
+import onnxruntime
+from onnx import TensorProto, helper
 from torch import Tensor, nn
 
 from models.builder.errors import BuildError
@@ -9,7 +12,7 @@ from models.builder.spec import ImageSpec, SpecError
 
 
 class Outputs(nn.Module):
-    """image [N,3,H,W] -> (embedding [N,D],) or (embedding [N,D], logits [N,C]): what the converter's module answers."""
+    """image [N,3,H,W] -> (embedding [N,D],) or (embedding [N,D], logits [N,C]): of a plain module."""
 
     def __init__(self, module: nn.Module) -> None:
         super().__init__()
@@ -26,10 +29,6 @@ def named(path: Path, spec: ImageSpec, scratch: Path) -> Path:
     ONNX Runtime's basic optimisations stay within standard ONNX: constants are folded and renaming nodes go, which
     the converter below needs.
     """
-    import onnx
-    import onnxruntime
-    from onnx import TensorProto, helper
-
     toml = f"models/{spec.name}/model.toml"
     try:
         model = onnx.load(str(path))
@@ -72,8 +71,7 @@ def named(path: Path, spec: ImageSpec, scratch: Path) -> Path:
 
 def module(path: Path) -> nn.Module:
     """The graph in PyTorch. Raises BuildError for one that the converter does not know."""
-    import onnx
-    import onnx2torch
+    import onnx2torch  # not where scripts/native builds
 
     try:
         return Outputs(onnx2torch.convert(onnx.load(str(path)))).eval()

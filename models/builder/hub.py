@@ -1,11 +1,13 @@
 """One download from a model hub, checked by its SHA-256, and quick to give up where no hub can be reached."""
 
-import hashlib
-import ssl
+import os
+import socket
 import threading
-import urllib.request
-from http.client import HTTPException, HTTPResponse
+from http.client import HTTPException
 from pathlib import Path
+from urllib.request import urlopen
+
+from torch.hub import download_url_to_file
 
 from models.builder.errors import BuildError
 
@@ -14,8 +16,8 @@ CA_BUNDLE = Path("/run/secrets/ca")
 """The host's CA bundle where the host trusts a private CA; empty or absent elsewhere."""
 
 
-class Unreachable(Exception):
-    """No hub gave the file. The message is the reason, in one line."""
+class Unreachable(BuildError):
+    """No hub gave the file."""
 
 
 class BadDownload(BuildError):
@@ -28,42 +30,37 @@ def fetch(url: str, sha256: str, path: Path) -> None:
     Raises Unreachable when there is no good answer within SECONDS_TO_ANSWER; BadDownload when an answer began and broke
     off, or has another digest: that is no reason to go on without the weights.
     """
-    digest = hashlib.sha256()
-    with _open(url) as answer, path.open("wb") as file:
-        try:
-            while chunk := answer.read(1 << 20):
-                digest.update(chunk)
-                file.write(chunk)
-        except (OSError, HTTPException) as error:
-            raise BadDownload(f"the download of {url} broke off ({error}): run this again") from error
-        if answer.length:  # bytes that were announced and did not come: http.client does not complain
-            raise BadDownload(f"the download of {url} stopped {answer.length} bytes early: run this again")
-    if not digest.hexdigest().startswith(sha256):
-        raise BadDownload(
-            f"{url} has SHA-256 {digest.hexdigest()}, its model.toml says {sha256}: something between here and the hub "
-            "answers in its place, or the file there changed"
-        )
-
-
-def _open(url: str) -> HTTPResponse:
-    """The answer to GET `url`. In a thread of its own, because no socket timeout bounds a name look-up."""
-    context = ssl.create_default_context()
     if CA_BUNDLE.is_file() and CA_BUNDLE.stat().st_size:  # a plain `up` hands in an empty one
-        context.load_verify_locations(CA_BUNDLE)
-    outcome: list[HTTPResponse | Exception] = []
+        os.environ["SSL_CERT_FILE"] = str(CA_BUNDLE)
+    before = socket.getdefaulttimeout()
+    socket.setdefaulttimeout(SECONDS_TO_ANSWER)  # the library sets none: a hub that falls silent would hold the build
+    try:
+        _reach(url)
+        download_url_to_file(url, str(path), sha256, progress=False)
+    except (OSError, HTTPException) as error:
+        raise BadDownload(f"the download of {url} broke off ({error}): run this again") from error
+    except RuntimeError as error:  # its "invalid hash value", with both of them
+        raise BadDownload(
+            f"{url}: {error}: run this again; if that does not help, something between here and the hub answers in its "
+            "place, or the file there is not the one of model.toml"
+        ) from error
+    finally:
+        socket.setdefaulttimeout(before)
 
-    def get() -> None:
+
+def _reach(url: str) -> None:
+    """Raise Unreachable unless `url` has a good answer. In a thread, because no timeout bounds a name look-up."""
+    outcome = [f"no answer within {SECONDS_TO_ANSWER} s"]
+
+    def ask() -> None:
         try:
-            outcome.append(urllib.request.urlopen(url, timeout=SECONDS_TO_ANSWER, context=context))
+            urlopen(url).close()
+            outcome.clear()
         except Exception as error:
-            outcome.append(error)
+            outcome[:] = [" ".join(str(error).split())]
 
-    thread = threading.Thread(target=get, daemon=True)
+    thread = threading.Thread(target=ask, daemon=True)
     thread.start()
     thread.join(SECONDS_TO_ANSWER)
-    match outcome:
-        case [Exception() as error]:
-            raise Unreachable(" ".join(str(error).split())) from error
-        case [HTTPResponse() as answer]:
-            return answer
-    raise Unreachable(f"no answer within {SECONDS_TO_ANSWER} s")
+    if outcome:
+        raise Unreachable(f"{url} could not be fetched ({outcome[0]})")

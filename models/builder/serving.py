@@ -1,32 +1,68 @@
 """What is served: chosen at `up` from MODEL and MODEL_REPOSITORY, and by scripts/swap while the stack runs.
 
-    python -m models.builder.serving next MODEL              make the artefacts of a spec ready to be swapped in
-    python -m models.builder.serving next - [--model NAME]   the same for a model repository, as a tar on stdin
-    python -m models.builder.serving commit                  what `next` made ready is served from now on
-
 Triton serves one folder, /artifacts/repository: a symbolic link per model, to what the builder made, to the repository
 that MODEL_REPOSITORY mounts at /repository, or to what a swap brought. /artifacts/mar links TorchServe's archives.
 """
 
-import argparse
 import os
-import re
 import shutil
 import sys
 import tarfile
 import tempfile
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
-from gateways.core.serving import NAME, NEXT, Serving, ServingError
+from gateways.core.serving import NEXT, Serving, ServingError
+from models.builder.build import make_current, say
 from models.builder.errors import BuildError
+from models.builder.spec import Spec
 
 REPOSITORY = Path("/repository")
 BESIDE = ("_trt", "_jpeg", "_preprocess")
-"""How models are called that stand beside another one."""
-ALREADY_SERVED = 3
-"""The exit code of `next` for what is served already."""
+"""Name suffixes of companion models."""
+
+
+def serve(artifacts: Path, declared: dict[str, str], default: str, *, force: bool = False) -> None:
+    """Say what is served: what a swap chose since the same was `declared`, else that. Raises BuildError."""
+    try:
+        before = Serving.load(artifacts)
+    except ServingError:  # the first choice
+        before = None
+    if before and before.swapped and before.declared == declared and whole(artifacts, before):
+        chosen = before
+        if is_of_spec(artifacts, chosen.model):
+            make_current(Spec.load(chosen.model), artifacts, force=force)
+            # What is built beside a model differs between releases.
+            chosen = replace(of_spec(artifacts, chosen.model), swapped=True)
+        say(f"{chosen.model} was swapped in: it stays until MODEL or MODEL_REPOSITORY changes")
+    elif declared["MODEL_REPOSITORY"]:
+        chosen = chosen_of(artifacts, REPOSITORY, model_names(REPOSITORY), declared["MODEL"])
+    else:
+        model = declared["MODEL"] or default
+        make_current(Spec.load(model), artifacts, force=force)
+        chosen = of_spec(artifacts, model)
+    replace(chosen, declared=declared).write(artifacts)
+    say(f"serving {chosen.model}")
+
+
+def prepare(artifacts: Path, source: str, wanted: str) -> str:
+    """Make a spec ready to be swapped in, or for `-` the repository on stdin; its model, "" where it is served already.
+
+    `wanted` is the one to serve of a repository that holds several. Raises BuildError and ServingError.
+    """
+    served = Serving.load(artifacts)
+    if source == served.model and not wanted:
+        return ""
+    if source == "-":
+        chosen = receive(artifacts, sys.stdin.buffer, wanted, served)
+    else:
+        make_current(Spec.load(source), artifacts)
+        must_be_new(made(artifacts, source), served)
+        chosen = of_spec(artifacts, source)
+    replace(chosen, declared=served.declared, swapped=True).write(artifacts, NEXT)
+    return chosen.model
 
 
 def model_names(repository: Path) -> list[str]:
@@ -61,9 +97,20 @@ def _check(folder: Path) -> None:
         )
     if not versions:
         raise BuildError(f"{folder.name} has no version: put its file in {folder.name}/1/")
-    named = re.search(r'^name\s*:\s*"([^"]*)"', text, re.MULTILINE)
-    if named and named[1] != folder.name:
-        raise BuildError(f'{folder.name}/config.pbtxt says name: "{named[1]}": it must be the name of its folder')
+    if (named := _named(folder.name, text)) not in ("", folder.name):
+        raise BuildError(f'{folder.name}/config.pbtxt says name: "{named}": it must be the name of its folder')
+
+
+def _named(model: str, text: str) -> str:
+    """The name in a config.pbtxt; "" without one. Fields that this release of Triton lacks are passed over."""
+    # Imported here: with gRPC, which it brings, it takes half a second, and most repositories are the builder's own.
+    from google.protobuf.text_format import Parse, ParseError
+    from tritonclient.grpc.model_config_pb2 import ModelConfig
+
+    try:
+        return str(Parse(text, ModelConfig(), allow_unknown_field=True).name)
+    except ParseError as error:
+        raise BuildError(f"{model}/config.pbtxt is no model configuration: line {error}") from error
 
 
 def choose(names: Iterable[str], wanted: str) -> tuple[str, str | None]:
@@ -98,38 +145,31 @@ def _link(path: Path, target: Path) -> None:
     draft.replace(path)
 
 
-def of_repository(artifacts: Path, repository: Path, wanted: str) -> Serving:
-    """Serve all models of a repository; `wanted` is the one on the routes. Raises BuildError."""
-    names = model_names(repository)
+def chosen_of(artifacts: Path, repository: Path, names: list[str], wanted: str, *, images: bool = False) -> Serving:
+    """Serve the models `names` of a repository; `wanted` is the one on the routes. Raises BuildError."""
     model, accelerated = choose(names, wanted)
     link(artifacts, repository, names)
-    return Serving(model, accelerated, images=False, models=tuple(names))
+    return Serving(model, accelerated, images, models=tuple(names))
+
+
+def made(artifacts: Path, model: str) -> list[str]:
+    """The models that the builder made for `model`."""
+    return sorted(path.name for path in (artifacts / model / "repository").iterdir())
 
 
 def of_spec(artifacts: Path, model: str) -> Serving:
     """Serve what the builder made for `model`."""
-    directory = artifacts / model
-    names = model_names(directory / "repository")
-    model, accelerated = choose(names, model)
-    link(artifacts, directory / "repository", names)
-    archive = directory / "mar" / f"{model}.mar"
+    archive = artifacts / model / "mar" / f"{model}.mar"
     if archive.exists():
         (artifacts / "mar").mkdir(exist_ok=True)
         _link(artifacts / "mar" / archive.name, archive)
-    return Serving(model, accelerated, images=archive.exists(), models=tuple(names))
+    repository = artifacts / model / "repository"
+    return chosen_of(artifacts, repository, made(artifacts, model), model, images=archive.exists())
 
 
 def is_of_spec(artifacts: Path, model: str) -> bool:
     """Whether what is served under this name was made by the builder."""
     return (artifacts / "repository" / model).resolve().is_relative_to((artifacts / model).resolve())
-
-
-def current(artifacts: Path) -> Serving | None:
-    """What is served now; None before the first choice, and where it cannot be read."""
-    try:
-        return Serving.load(artifacts)
-    except ServingError:
-        return None
 
 
 def whole(artifacts: Path, serving: Serving) -> bool:
@@ -162,44 +202,4 @@ def receive(artifacts: Path, stream: BinaryIO, wanted: str, served: Serving) -> 
         raise BuildError(f"the model repository cannot be unpacked: {error}") from error
     finally:
         shutil.rmtree(work, ignore_errors=True)
-    model, accelerated = choose(names, wanted)
-    link(artifacts, received, names)
-    return Serving(model, accelerated, images=False, models=tuple(names))
-
-
-def main(arguments: list[str]) -> int:
-    from models.builder.build import locked, make_current
-    from models.builder.spec import Spec
-
-    parser = argparse.ArgumentParser(prog="python -m models.builder.serving", description="Choose what is served.")
-    parser.add_argument("step", choices=["next", "commit"])
-    parser.add_argument("source", nargs="?", default="")
-    parser.add_argument("--model", default="")
-    options = parser.parse_args(arguments)
-    artifacts = Path(os.environ.get("ARTIFACTS", "/artifacts"))
-    try:
-        served = Serving.load(artifacts)
-        with locked(artifacts):
-            if options.step == "commit":
-                (artifacts / NEXT).replace(artifacts / NAME)
-                return 0
-            if options.source == served.model and not options.model:
-                return ALREADY_SERVED
-            if options.source == "-":
-                chosen = receive(artifacts, sys.stdin.buffer, options.model, served)
-            else:
-                make_current(Spec.load(options.source), artifacts)
-                must_be_new(model_names(artifacts / options.source / "repository"), served)
-                chosen = of_spec(artifacts, options.source)
-            Serving(
-                chosen.model, chosen.accelerated, chosen.images, chosen.models, served.declared, swapped=True
-            ).write(artifacts, NEXT)
-            print(chosen.model)
-    except (BuildError, ServingError) as error:
-        print(f"models: error: {error}", file=sys.stderr)
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    return chosen_of(artifacts, received, names, wanted)

@@ -16,7 +16,6 @@ import torch
 from torch import Tensor, nn
 
 from models.builder import from_onnx
-from models.builder.errors import BuildError
 from models.builder.hub import Unreachable, fetch
 from models.builder.spec import ImageSpec, SpecError, Weights
 
@@ -35,17 +34,6 @@ class TwoOutputs(nn.Module):
     def forward(self, image: Tensor) -> tuple[Tensor, Tensor]:
         embedding = self.trunk(image)
         return embedding, self.head(embedding)
-
-
-class OneOutput(nn.Module):
-    """image [N,3,H,W] -> (embedding [N,D],)."""
-
-    def __init__(self, module: nn.Module) -> None:
-        super().__init__()
-        self.trunk = module
-
-    def forward(self, image: Tensor) -> tuple[Tensor]:
-        return (self.trunk(image),)
 
 
 @dataclass(frozen=True)
@@ -122,8 +110,6 @@ def load(spec: ImageSpec, scratch: Path) -> Loaded:
 
     Where the hub cannot be reached the weights are random, from a fixed seed: same shapes, same speed, no meaning.
     """
-    if spec.source.kind not in (*SOURCES, "onnx"):
-        raise SpecError(f"models/{spec.name}/model.toml: source.kind must be one of {', '.join((*SOURCES, 'onnx'))}")
     if spec.source.kind == "onnx":
         path, origin = file_of(spec.weights, scratch)
         graph = from_onnx.named(path, spec, scratch)
@@ -131,27 +117,20 @@ def load(spec: ImageSpec, scratch: Path) -> Loaded:
     weights: Path | None
     try:
         weights, origin = file_of(spec.weights, scratch)
-    except Absent as absent:
-        weights, origin = None, Origin("random", f"random, seed {SEED}: {absent}")
+    except Unreachable as reason:
+        weights, origin = None, Origin("random", f"random, seed {SEED}: {reason}")
     torch.manual_seed(SEED)
     module = SOURCES[spec.source.kind](spec.source.name, weights)
-    cut = TwoOutputs(module, spec.source.head) if spec.source.head else OneOutput(module)
+    cut = TwoOutputs(module, spec.source.head) if spec.source.head else from_onnx.Outputs(module)
     return Loaded(origin.weights, origin.source, cut.float().eval())
 
 
-class Absent(BuildError):
-    """No hub gave the file."""
-
-
 def file_of(weights: Weights, scratch: Path) -> tuple[Path, Origin]:
-    """The file of weights: where a package has it, or downloaded to `scratch`. Raises Absent and hub.BadDownload."""
+    """The file of weights: where a package has it, or downloaded to `scratch`. Raises Unreachable and BadDownload."""
     if weights.file:
         return _installed(weights.file), Origin("real", weights.file)
     path = scratch / weights.url.rsplit("/", 1)[-1]
-    try:
-        fetch(weights.url, weights.sha256, path)
-    except Unreachable as reason:
-        raise Absent(f"{weights.url} could not be fetched ({reason})") from reason
+    fetch(weights.url, weights.sha256, path)
     return path, Origin("real", weights.url)
 
 

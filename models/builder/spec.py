@@ -1,49 +1,15 @@
 """What a model is: models/<name>/model.toml, read into frozen data and checked before anything heavy is imported.
 
-An image model is served on every route:
-
-    kind = "classifier"            # or "embedding": no classes, no labels, no head
-    embedding_dim = 1280           # checked against what the model answers
-    classes = 1000
-    labels = "imagenet"            # a name in models/builder/sources.py
-
-    [source]                       # the architecture
-    kind = "torchvision"           # a name in models/builder/sources.py
-    name = "densenet161"           # what that library calls it
-    head = "classifier"            # dotted path of the last layer: its input is the embedding, its output the logits
-
-    [weights]                      # either a file in an installed package ...
-    file = "package/file.pth"
-    url = "https://..."            # ... or a download, with at least the first 8 digits of its SHA-256
-    sha256 = "..."
-
-    [preprocess]                   # gateways.core.preprocess
-
-Where the weights are an ONNX file, the graph is the architecture, and [source] names its tensors:
-
-    kind = "onnx"
-    input = "pixels"               # [N,3,H,W]
-    embedding = "/pool/Flatten"    # any tensor of the graph
-    logits = "probabilities"
-
-A model of another kind is an ONNX file that Triton serves as it is, on the tensor routes alone:
-
-    kind = "tensors"
-    [weights]                      # as above
-    [inputs.NAME]                  # none is needed:
-    shape = [1, 576]               # narrows what the graph leaves open, the batch included
-    value = 16000                  # what a load test fills this input with; otherwise seeded noise
-    [labels]
-    OUTPUT = "magika"              # for Triton's classification extension
-
-docs/models.md has examples.
+docs/models.md describes every field, with examples.
 """
 
 import re
 import tomllib
-from dataclasses import dataclass, field
+from dataclasses import fields
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Literal, Self
+
+import msgspec
 
 from gateways.core.preprocess import Preprocess
 from models.builder.errors import BuildError
@@ -55,14 +21,17 @@ class SpecError(BuildError):
     """The model is unknown or its model.toml is wrong. The message says which file and what to do."""
 
 
-@dataclass(frozen=True)
-class Source:
+class Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A table of a model.toml: a typo must never become a default."""
+
+
+class Source(Table, frozen=True):
     """Where the architecture comes from: a library's name for it, or the names of an ONNX graph's tensors.
 
     `head` is the dotted path of the last layer; it and `logits` are empty for an embedding model.
     """
 
-    kind: str
+    kind: Literal["efficientnet_lite", "onnx", "open_clip", "timm", "torchvision"]
     name: str = ""
     head: str = ""
     input: str = ""
@@ -82,8 +51,7 @@ class Source:
         return self.logits if self.kind == "onnx" else self.head
 
 
-@dataclass(frozen=True)
-class Weights:
+class Weights(Table, frozen=True):
     """Where the weights come from: `file` inside an installed package, or `url` with (the start of) its SHA-256."""
 
     file: str = ""
@@ -99,23 +67,23 @@ class Weights:
             raise ValueError(f"weights.sha256 must be 8 to 64 lower-case hex digits, got {self.sha256!r}")
 
 
-@dataclass(frozen=True)
-class Input:
+class Input(Table, frozen=True):
     """What a spec says about one input of a graph: () and None where it says nothing."""
 
     shape: tuple[int, ...] = ()
     value: float | None = None
 
+    def __post_init__(self) -> None:
+        if any(dim < 1 and dim != -1 for dim in self.shape) or (not self.shape and self.value is None):
+            raise ValueError("an input has shape = [sizes, -1 for an open one], value = a number, or both")
 
-@dataclass(frozen=True)
-class Spec:
-    """What every model has."""
+
+class Spec(Table, frozen=True):
+    """What every model has. `name` is the name of its folder."""
 
     name: str
     kind: str
     weights: Weights
-
-    KINDS: ClassVar[tuple[str, ...]] = ("classifier", "embedding", "tensors")
 
     @classmethod
     def load(cls, name: str, models: Path = MODELS) -> Self:
@@ -123,20 +91,25 @@ class Spec:
         known = sorted(path.parent.name for path in models.glob("*/model.toml"))
         if name not in known:
             raise SpecError(f"no such model: set MODEL to one of {', '.join(known)}, or add models/<name>/model.toml")
-        path = models / name / "model.toml"
+        toml = f"models/{name}/model.toml"
         try:
-            data = tomllib.loads(path.read_text())
-            sort = TensorsSpec if data.get("kind") == "tensors" else ImageSpec
-            spec = sort.from_toml(name, data)
+            data = tomllib.loads((models / name / "model.toml").read_text())
+            if "name" in data:
+                raise ValueError("name is the name of the folder: leave it out")
+            if (kind := str(data.get("kind"))) not in KINDS:
+                raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}")
+            spec = msgspec.convert(data | {"name": name}, KINDS[kind])
+            # The servers share this class: by itself it ignores what it does not know.
+            if unknown := data.get("preprocess", {}).keys() - {field.name for field in fields(Preprocess)}:
+                raise ValueError(f"preprocess contains unknown field {', '.join(sorted(unknown))}")
         except ValueError as error:
-            raise SpecError(f"models/{name}/model.toml: {error}") from error
+            raise SpecError(f"{toml}: {error} (docs/models.md describes every field)") from error
         if not isinstance(spec, cls):
-            raise SpecError(f"models/{name}/model.toml: kind {spec.kind} does not fit here")
+            raise SpecError(f"{toml}: kind {kind} does not fit here")
         return spec
 
 
-@dataclass(frozen=True)
-class ImageSpec(Spec):
+class ImageSpec(Spec, frozen=True):
     """A model of photos. `classes` is 0 and `labels` empty for an embedding model."""
 
     embedding_dim: int
@@ -146,8 +119,6 @@ class ImageSpec(Spec):
     labels: str = ""
 
     def __post_init__(self) -> None:
-        if self.kind not in self.KINDS[:2]:
-            raise ValueError(f"kind must be one of {', '.join(self.KINDS)}, got {self.kind!r}")
         classifier = (self.classes, self.labels, self.source.classifies)
         if self.kind == "classifier" and not all(classifier):
             raise ValueError("a classifier needs classes, labels and source.head (source.logits for ONNX)")
@@ -161,74 +132,16 @@ class ImageSpec(Spec):
         """Output name to width, in order: what TorchScript, ONNX and config.pbtxt share."""
         return {"embedding": self.embedding_dim} | ({"logits": self.classes} if self.classes else {})
 
-    @classmethod
-    def from_toml(cls, name: str, data: dict[str, Any]) -> Self:
-        steps = _table(
-            data, "preprocess", {"resize": int, "crop": int, "interpolation": str, "mean": list, "std": list}
-        )
-        mean, std = (_rgb(steps, key) for key in ("mean", "std"))
-        names = ("kind", "name", "head", "input", "embedding", "logits")
-        source = _table(data, "source", dict.fromkeys(names, str), optional=names[1:])
-        rest = {key: value for key, value in data.items() if key not in ("preprocess", "source", "weights")}
-        types = {"kind": str, "embedding_dim": int, "classes": int, "labels": str}
-        top = _checked(rest, "", types, optional=("classes", "labels"))
-        preprocess = Preprocess(steps["resize"], steps["crop"], steps["interpolation"], mean, std)
-        return cls(name=name, source=Source(**source), weights=_weights(data), preprocess=preprocess, **top)
 
-
-@dataclass(frozen=True)
-class TensorsSpec(Spec):
+class TensorsSpec(Spec, frozen=True):
     """An ONNX file that is served as it is. `labels` maps an output to a name in models/builder/sources.py."""
 
-    inputs: dict[str, Input] = field(default_factory=dict)
-    labels: dict[str, str] = field(default_factory=dict)
-
-    @classmethod
-    def from_toml(cls, name: str, data: dict[str, Any]) -> Self:
-        top = _checked(data, "", {"kind": str, "weights": dict, "inputs": dict, "labels": dict}, ("inputs", "labels"))
-        labels = _checked(top.get("labels", {}), "labels.", dict.fromkeys(top.get("labels", {}), str))
-        inputs = {one: _input(top["inputs"], one) for one in top.get("inputs", {})}
-        return cls(name=name, kind=top["kind"], weights=_weights(data), inputs=inputs, labels=labels)
+    inputs: dict[str, Input] = {}
+    labels: dict[str, str] = {}
 
 
-def _weights(data: dict[str, Any]) -> Weights:
-    names = ("file", "url", "sha256")
-    return Weights(**_table(data, "weights", dict.fromkeys(names, str), optional=names))
-
-
-def _input(inputs: dict[str, Any], name: str) -> Input:
-    about = inputs[name]
-    if isinstance(about, dict) and about and about.keys() <= {"shape", "value"}:
-        shape, value = about.get("shape", []), about.get("value", 0)
-        sizes = isinstance(shape, list) and all(type(dim) is int and (dim > 0 or dim == -1) for dim in shape)
-        if sizes and type(value) in (int, float):
-            return Input(tuple(shape), about.get("value"))
-    raise ValueError(f"inputs.{name} must be shape = [sizes, -1 for an open one], value = a number, or both")
-
-
-def _table(data: dict[str, Any], name: str, types: dict[str, type], optional: tuple[str, ...] = ()) -> dict[str, Any]:
-    if not isinstance(data.get(name), dict):
-        raise ValueError(f"[{name}] is missing")
-    return _checked(data[name], f"{name}.", types, optional)
-
-
-def _checked(
-    values: dict[str, Any], prefix: str, types: dict[str, type], optional: tuple[str, ...] = ()
-) -> dict[str, Any]:
-    """`values` itself, when every key is known, has its type, and none but the optional ones is absent."""
-    for key, value in values.items():
-        if key not in types:
-            raise ValueError(f"{prefix}{key} is not known (known: {', '.join(types)})")
-        if type(value) is not types[key]:
-            raise ValueError(f"{prefix}{key} must be {types[key].__name__}, got {value!r}")
-    for key in types:
-        if key not in values and key not in optional:
-            raise ValueError(f"{prefix}{key} is missing")
-    return values
-
-
-def _rgb(steps: dict[str, Any], key: str) -> tuple[float, float, float]:
-    match steps[key]:
-        case [float() as r, float() as g, float() as b]:
-            return r, g, b
-    raise ValueError(f"preprocess.{key} must be three decimal numbers, got {steps[key]!r}")
+KINDS: dict[str, type[ImageSpec | TensorsSpec]] = {
+    "classifier": ImageSpec,
+    "embedding": ImageSpec,
+    "tensors": TensorsSpec,
+}

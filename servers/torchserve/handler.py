@@ -27,12 +27,7 @@ from gateways.core.manifest import Manifest
 from gateways.core.text import unbase64
 from gateways.core.timing import Stages
 from gateways.upstreams.torch import Model, give_back_memory, pick_device
-
-ANSWERED = Path("/tmp/answered")
-"""Touched whenever the model has answered: the proof of life that the healthcheck reads."""
-
-RETIRED = Path("/tmp/retired")
-"""One file per retired model, touched whenever its worker refuses a request."""
+from servers.torchserve import ANSWERED, ARTIFACTS, RETIRED
 
 JSON = "application/json"
 TAKEN = ("", "image/jpeg", "application/octet-stream", "multipart/form-data", JSON)
@@ -75,7 +70,7 @@ class JpegHandler:
         """Load the model from the archive, labels and preprocessing from the artefacts."""
         # The worker's own lines per request ("Backend received inference", metrics) are INFO; ours are not.
         logging.getLogger().setLevel(logging.WARNING)
-        self._manifest = Manifest.load(Path("/artifacts"), context.model_name)
+        self._manifest = Manifest.load(ARTIFACTS, context.model_name)
         archive = Path(context.system_properties["model_dir"])
         self._path = archive / context.manifest["model"]["serializedFile"]
         self._batch_size = context.system_properties["batch_size"]

@@ -6,25 +6,27 @@ TorchServe's ping must do.
 """
 
 import sys
-from pathlib import Path
+from functools import partial
 
 from gateways.core.health import PHOTO, request, watch
 from gateways.core.serving import Serving
+from servers.torchserve import ANSWERED, ARTIFACTS
 
+INFERENCE = 8080
 TIMEOUT_S = 8.0
-ANSWERED = Path("/tmp/answered")  # written by handler.py, which this short-lived script cannot afford to import
 
 
 def main() -> int:
-    serving = Serving.load(Path("/artifacts"))
+    serving = Serving.load(ARTIFACTS)
     if not serving.images:
-        return watch(lambda: request("GET", 8080, "/ping", timeout=TIMEOUT_S), "torchserve")
-    path = f"/predictions/{serving.model}"
-    return watch(
-        lambda: request("POST", 8080, path, PHOTO, {"content-type": "image/jpeg"}, timeout=TIMEOUT_S),
-        "torchserve",
-        progress=lambda: ANSWERED.stat().st_mtime,
-    )
+        return watch(partial(request, "GET", INFERENCE, "/ping", timeout=TIMEOUT_S), "torchserve")
+    probe = partial(predict, serving.model, TIMEOUT_S)
+    return watch(probe, "torchserve", progress=lambda: ANSWERED.stat().st_mtime)
+
+
+def predict(model: str, timeout: float) -> None:
+    """One inference on a photo. Raises where there is no answer."""
+    request("POST", INFERENCE, f"/predictions/{model}", PHOTO, {"content-type": "image/jpeg"}, timeout=timeout)
 
 
 if __name__ == "__main__":

@@ -8,16 +8,16 @@ tidy     retire all that serving.json does not name (handler.py says why it is n
 import json
 import sys
 import time
-from collections.abc import Callable
-from pathlib import Path
+from functools import partial
 from urllib.parse import urlencode
 
-from gateways.core.health import PHOTO, request
-from gateways.core.serving import NEXT, Serving, ServingError, followed
+from gateways.core.health import request
+from gateways.core.serving import NEXT, Serving, followed
+from servers import swap
+from servers.torchserve import ARTIFACTS, RETIRED
+from servers.torchserve.health import predict
 
-ARTIFACTS = Path("/artifacts")
-RETIRED = Path("/tmp/retired")  # read by handler.py
-INFERENCE, MANAGEMENT = 8080, 8081
+MANAGEMENT = 8081
 LOAD_S = 180.0
 CALL_S = 20.0
 # A retired model that nobody asked for so long can be unregistered: no request of its waits.
@@ -42,16 +42,7 @@ def load_next() -> None:
         options = {"batch_size": 8, "max_batch_delay": 1, "response_timeout": 20, "startup_timeout": 120}
         query = {"url": f"{serving.model}.mar", "initial_workers": 1, "synchronous": "true", **options}
         request("POST", MANAGEMENT, f"/models?{urlencode(query)}", timeout=LOAD_S)
-    end = time.monotonic() + LOAD_S
-    while True:
-        try:
-            path = f"/predictions/{serving.model}"
-            request("POST", INFERENCE, path, PHOTO, {"content-type": "image/jpeg"}, timeout=CALL_S)
-            return
-        except (RuntimeError, OSError) as error:
-            if time.monotonic() > end:
-                raise RuntimeError(f"{serving.model} is registered but does not answer: {error}") from error
-            time.sleep(0.5)
+    swap.answers(serving.model, partial(predict, serving.model, CALL_S), LOAD_S)
 
 
 def tidy() -> None:
@@ -75,17 +66,5 @@ def _registered() -> set[str]:
     return {one["modelName"] for one in found["models"]}
 
 
-def main(arguments: list[str]) -> int:
-    steps: dict[str, Callable[[], None]] = {"model": print_model, "load": load_next, "tidy": tidy}
-    if len(arguments) != 1 or arguments[0] not in steps:
-        sys.exit(__doc__)
-    try:
-        steps[arguments[0]]()
-    except (RuntimeError, OSError, ServingError) as error:
-        print(f"torchserve: {' '.join(str(error).split())}", file=sys.stderr)
-        return 1
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(swap.main("torchserve", __doc__, {"model": print_model, "load": load_next, "tidy": tidy}))

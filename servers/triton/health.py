@@ -18,15 +18,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gateways.core.health import end_server, watch
+from gateways.core.health import call, end_server, request, watch
 from gateways.core.serving import Serving, ServingError
 
 PORT = 8000
-MESSAGE = 1000
 PROBE_S = 5.0
 LOAD_S = 60.0
 # How our backend opens the text of its errors (backends/onnxruntime/model.py).
-ANSWERED = "onnxruntime: "
+ANSWERED = b"onnxruntime: "
 ARTIFACTS = Path("/artifacts")
 
 Json = Any
@@ -34,11 +33,11 @@ Json = Any
 
 def main() -> int:
     """One check; the exit code for Docker, and on stdout why."""
-    index: list[Json] = []
-    if watch(lambda: index.extend(ok("POST", "/v2/repository/index")), "triton"):
+    found: list[Json] = []
+    if watch(lambda: found.extend(index()), "triton"):
         return 1
     # An entry without a state appeared after the start and was never asked for.
-    known = [entry for entry in index if entry.get("state")]
+    known = [entry for entry in found if entry.get("state")]
     served = _served() or {entry["name"] for entry in known}
     codes = [_check(entry) for entry in known if entry["name"] in served]
     for missing in sorted(served - {entry["name"] for entry in known}):
@@ -89,13 +88,13 @@ def probe(path: str) -> None:
     before = _successes(path)
     inputs = [_zeros(tensor) for tensor in ok("GET", path)["inputs"]]
     try:
-        status, body = _call("POST", f"{path}/infer", {"inputs": inputs})
+        status, body = call("POST", PORT, f"{path}/infer", _sent({"inputs": inputs}), timeout=PROBE_S)
     except TimeoutError:
         if _successes(path) > before:  # busy, not hung
             return
         raise
     if status >= http.client.INTERNAL_SERVER_ERROR and ANSWERED not in body:
-        raise RuntimeError(f"an inference answered {status}: {body[:200]}")
+        raise RuntimeError(f"an inference answered {status}: {body[:200].decode(errors='replace')}")
 
 
 def _zeros(tensor: Json) -> Json:
@@ -127,6 +126,12 @@ def _heal(model: str, path: str) -> None:
         end_server()
 
 
+def index() -> list[Json]:
+    """What Triton knows about each version of each model in its repository."""
+    found: list[Json] = ok("POST", "/v2/repository/index", {})
+    return found
+
+
 def load(model: str, timeout: float = LOAD_S) -> None:
     ok("POST", f"/v2/repository/models/{model}/load", {}, timeout=timeout)
 
@@ -146,20 +151,11 @@ def _processes(model: str) -> list[int]:
 
 def ok(method: str, path: str, body: Json = None, *, timeout: float = PROBE_S) -> Json:
     """The JSON of a 200 (None where it is empty). Raises RuntimeError on any other status."""
-    status, text = _call(method, path, body, timeout=timeout)
-    if status != http.client.OK:
-        raise RuntimeError(f"{method} {path} answered {status}: {text[:MESSAGE]}")
-    return json.loads(text) if text else None
+    return json.loads(request(method, PORT, path, _sent(body), timeout=timeout) or b"null")
 
 
-def _call(method: str, path: str, body: Json = None, *, timeout: float = PROBE_S) -> tuple[int, str]:
-    connection = http.client.HTTPConnection("127.0.0.1", PORT, timeout=timeout)
-    try:
-        connection.request(method, path, None if body is None else json.dumps(body))
-        response = connection.getresponse()
-        return response.status, response.read().decode(errors="replace")
-    finally:
-        connection.close()
+def _sent(body: Json) -> bytes | None:
+    return None if body is None else json.dumps(body).encode()
 
 
 if __name__ == "__main__":

@@ -10,11 +10,12 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
-from gateways.core.serving import NEXT, Serving, ServingError
-from servers.triton.health import load, ok, probe
+from gateways.core.serving import NEXT, Serving
+from servers import swap
+from servers.triton.health import index, load, ok, probe
 
 ARTIFACTS = Path(os.environ.get("ARTIFACTS", "/artifacts"))
 # Engines may be built while a model loads, and both models share the cores.
@@ -36,21 +37,9 @@ def load_next() -> None:
         for model in serving.models:
             load(model, timeout=LOAD_S)
         for model in filter(None, (serving.model, serving.accelerated)):
-            _answer(model)
+            swap.answers(model, partial(probe, f"/v2/models/{model}"), ANSWER_S)
     finally:
         LOADER.unlink(missing_ok=True)
-
-
-def _answer(model: str) -> None:
-    """Wait until it answers a real inference: under load the first ones may be slow."""
-    end = time.monotonic() + ANSWER_S
-    while True:
-        try:
-            return probe(f"/v2/models/{model}")
-        except Exception as error:
-            if time.monotonic() > end:
-                raise RuntimeError(f"{model} is loaded but does not answer: {error}") from error
-            time.sleep(1)
 
 
 def tidy() -> None:
@@ -58,13 +47,12 @@ def tidy() -> None:
     _stop_loader()
     keep = Serving.load(ARTIFACTS).models
     end = time.monotonic() + UNLOAD_S
-    while extra := {entry["name"] for entry in _index() if entry.get("state") in HELD and entry["name"] not in keep}:
-        for name in {entry["name"] for entry in _index() if entry.get("state") == "READY"} & extra:
+    while extra := [entry for entry in index() if entry.get("state") in HELD and entry["name"] not in keep]:
+        for name in {entry["name"] for entry in extra if entry["state"] == "READY"}:
             ok("POST", f"/v2/repository/models/{name}/unload", {})
         if time.monotonic() > end:
-            raise RuntimeError(
-                f"{', '.join(sorted(extra))} could not be unloaded yet: the next swap does, or a restart"
-            )
+            names = ", ".join(sorted({entry["name"] for entry in extra}))
+            raise RuntimeError(f"{names} could not be unloaded yet: the next swap does, or a restart")
         time.sleep(0.2)
 
 
@@ -77,23 +65,5 @@ def _stop_loader() -> None:
     LOADER.unlink(missing_ok=True)
 
 
-def _index() -> list[dict[str, str]]:
-    found: list[dict[str, str]] = ok("POST", "/v2/repository/index", {})
-    return found
-
-
-def main(arguments: list[str]) -> int:
-    steps: dict[str, Callable[[], None]] = {"models": print_models, "load": load_next, "tidy": tidy}
-    if len(arguments) != 1 or arguments[0] not in steps:
-        sys.exit(__doc__)
-    try:
-        steps[arguments[0]]()
-    except (RuntimeError, OSError, ServingError) as error:
-        reason = str(error).rpartition('{"error":"')[2].partition(r"\n")[0]  # without the traceback that follows
-        print(f"triton: {reason}", file=sys.stderr)
-        return 1
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(swap.main("triton", __doc__, {"models": print_models, "load": load_next, "tidy": tidy}))

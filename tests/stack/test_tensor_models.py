@@ -29,7 +29,7 @@ def serving(model: str) -> Iterator[tritonclient.http.InferenceServerClient]:
     repository = f"--env=MODEL_REPOSITORY=/artifacts/{model}/repository"
     try:
         said = docker(
-            "run", "--rm", "--network=none", volume, MODELS_IMAGE, "python", "-m", "models.builder.build", model
+            "run", "--rm", "--network=none", volume, MODELS_IMAGE, "python", "-m", "models.builder", "build", model
         )
         assert f"{model} is ready, real weights" in said
         docker("run", "--detach", f"--name={name}", *HARDENED, "--publish=127.0.0.1::8000", volume, repository, IMAGE)

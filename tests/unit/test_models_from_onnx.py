@@ -1,13 +1,12 @@
 """An image model that is an ONNX file is served as it is, and by its PyTorch form where photos are taken."""
 
-from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
 import torch
+from msgspec.structs import replace
 from onnx import helper
 
 from models.builder import sources
@@ -22,7 +21,7 @@ SPEC = replace(
     ImageSpec.load("densenet161"),
     name="small",
     embedding_dim=512,
-    source=Source("onnx", input="pixels", embedding="/Flatten_output_0", logits="scores"),
+    source=Source(kind="onnx", input="pixels", embedding="/Flatten_output_0", logits="scores"),
     weights=Weights(file="package/model.onnx"),
 )
 
@@ -73,18 +72,10 @@ def test_it_is_served_under_our_names_and_its_pytorch_form_agrees(tmp_path: Path
 
 
 @pytest.mark.usefixtures("installed")
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda s: replace(s, input="image"), "source.input is image, the graph takes pixels"),
-        (lambda s: replace(s, embedding="pool"), "source.embedding: the graph has no tensor pool"),
-    ],
-)
-def test_a_name_that_the_graph_does_not_have_is_refused(
-    tmp_path: Path, change: Callable[[Source], Source], message: str
-) -> None:
-    with pytest.raises(SpecError, match=message):
-        load(replace(SPEC, source=change(SPEC.source)), tmp_path)
+@pytest.mark.parametrize("change", [{"input": "image"}, {"embedding": "image"}])
+def test_a_name_that_the_graph_does_not_have_is_refused(tmp_path: Path, change: dict[str, str]) -> None:
+    with pytest.raises(SpecError, match=f"source.{next(iter(change))}.* image"):
+        load(replace(SPEC, source=replace(SPEC.source, **change)), tmp_path)
 
 
 def test_a_graph_without_a_pytorch_form_is_refused_with_the_other_way(tmp_path: Path) -> None:

@@ -8,13 +8,14 @@ from google.protobuf import text_format
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from bench.measure import plan
-from models.builder.repository import MAX_BATCH, Accelerator, config, jpeg_config, preprocess_config
+from models.builder.currency import Accelerator
+from models.builder.repository import MAX_BATCH, config, jpeg_config, preprocess_config
 from models.builder.spec import MODELS, ImageSpec, Spec
 
 CHECKSUM = "0123456789abcdef" * 4
 
-KNOWN = [path.parent.name for path in sorted(MODELS.glob("*/model.toml"))]
-IMAGE_MODELS = [name for name in KNOWN if isinstance(Spec.load(name), ImageSpec)]
+SPECS = [Spec.load(path.parent.name) for path in sorted(MODELS.glob("*/model.toml"))]
+IMAGE_MODELS = [spec.name for spec in SPECS if isinstance(spec, ImageSpec)]
 
 
 def parsed(model: str, accelerator: Accelerator = "cpu", *, checksum: str = "", weights: str = "real") -> ModelConfig:
@@ -24,28 +25,27 @@ def parsed(model: str, accelerator: Accelerator = "cpu", *, checksum: str = "", 
 @pytest.mark.parametrize("checksum", ["", CHECKSUM], ids=["plain", "accelerated"])
 @pytest.mark.parametrize("accelerator", ["cpu", "gpu"])
 @pytest.mark.parametrize("model", IMAGE_MODELS)
-def test_the_text_parses_and_states_the_models_tensors(model: str, accelerator: Accelerator, checksum: str) -> None:
-    got, spec = parsed(model, accelerator, checksum=checksum), ImageSpec.load(model)
+def test_a_config_states_the_models_tensors_and_what_is_warm(
+    model: str, accelerator: Accelerator, checksum: str
+) -> None:
+    """With no group Triton starts two instances; with no kind it takes the GPU where it sees one.
+
+    On a GPU every serial batch of the study is warm, and what its callers can form together; on a CPU that would cost
+    memory and win nothing. Triton's classification extension reads labels from the model's folder.
+    """
+    got, spec = parsed(model, accelerator, checksum=checksum, weights="random"), ImageSpec.load(model)
     assert (got.name, got.backend, got.max_batch_size) == (model, "onnxruntime", MAX_BATCH)
     assert [(tensor.name, list(tensor.dims)) for tensor in got.input] == [("image", [3, 224, 224])]
     assert {tensor.name: tensor.dims[0] for tensor in got.output} == spec.outputs
+    assert [tensor.label_filename for tensor in got.output] == ["", "labels.txt"][: len(spec.outputs)]
     assert got.HasField("dynamic_batching")
     assert got.dynamic_batching.max_queue_delay_microseconds == 0
-
-
-def test_one_instance_of_no_stated_kind() -> None:
-    """With no group Triton starts two here; with no kind it takes the GPU where it sees one."""
-    (group,) = parsed("efficientnet_lite0").instance_group
+    (group,) = got.instance_group
     assert (group.count, group.kind) == (1, group.KIND_AUTO)
-
-
-def test_random_weights_are_said() -> None:
-    assert parsed("densenet161", weights="random").parameters["weights"].string_value == "random"
-
-
-@pytest.mark.parametrize("accelerator", ["cpu", "gpu"])
-def test_the_plain_model_declares_no_accelerator(accelerator: Accelerator) -> None:
-    assert not parsed("efficientnet_lite0", accelerator).HasField("optimization")
+    assert got.parameters["weights"].string_value == "random"
+    assert got.HasField("optimization") == bool(checksum)
+    warm = {sample.batch_size for sample in got.model_warmup}
+    assert warm >= {*plan.BATCHES, *range(1, max(plan.CONCURRENCY) + 1)} if accelerator == "gpu" else not warm
 
 
 def test_without_a_gpu_the_trt_model_is_openvinos() -> None:
@@ -59,27 +59,15 @@ def test_with_a_gpu_the_trt_model_is_tensorrts_alone() -> None:
     accelerators = parsed("efficientnet_lite0", "gpu", checksum=CHECKSUM).optimization.execution_accelerators
     assert not accelerators.cpu_execution_accelerator
     (tensorrt,) = accelerators.gpu_execution_accelerator
-    assert tensorrt.name == "tensorrt"
-    assert tensorrt.parameters["precision_mode"] == "FP16"
-    assert {tensorrt.parameters[f"trt_{name}_cache_path"] for name in ("engine", "timing")} == {
-        "/tmp/tensorrt/0123456789abcdef"
+    caches = {
+        f"trt_{cache}_cache_{key}": value
+        for cache in ("engine", "timing")
+        for key, value in (("enable", "1"), ("path", "/tmp/tensorrt/0123456789abcdef"))
     }
-    shapes = [tensorrt.parameters[f"trt_profile_{name}_shapes"] for name in ("min", "opt", "max")]
-    assert shapes == [f"image:{batch}x3x224x224" for batch in (1, 8, MAX_BATCH)]
-
-
-@pytest.mark.parametrize("checksum", ["", CHECKSUM], ids=["plain", "accelerated"])
-def test_with_a_gpu_every_batch_of_the_study_is_warm(checksum: str) -> None:
-    """Its serial batches, and what its callers can form together; on a CPU that would cost memory and win nothing."""
-    warm = {sample.batch_size for sample in parsed("efficientnet_lite0", "gpu", checksum=checksum).model_warmup}
-    assert warm >= {*plan.BATCHES, *range(1, max(plan.CONCURRENCY) + 1)}
-    assert not parsed("efficientnet_lite0", checksum=checksum).model_warmup
-
-
-def test_only_logits_have_labels() -> None:
-    """Triton's classification extension reads them from the model's folder."""
-    assert [tensor.label_filename for tensor in parsed("efficientnet_lite0").output] == ["", "labels.txt"]
-    assert [tensor.label_filename for tensor in parsed("openclip_vit_b32").output] == [""]
+    profiles = {
+        f"trt_profile_{name}_shapes": f"image:{n}x3x224x224" for name, n in (("min", 1), ("opt", 8), ("max", MAX_BATCH))
+    }
+    assert (tensorrt.name, dict(tensorrt.parameters)) == ("tensorrt", {"precision_mode": "FP16"} | caches | profiles)
 
 
 @pytest.mark.parametrize("model", IMAGE_MODELS)

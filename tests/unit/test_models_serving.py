@@ -3,18 +3,17 @@
 import io
 import json
 import os
-import subprocess
-import sys
 import tarfile
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from gateways.core.serving import NEXT, Serving
-from models.builder import build, serving
+from models.builder import __main__ as command
+from models.builder import serving
 from models.builder.errors import BuildError
 from models.builder.spec import Spec
-from tests.repository import ROOT
 
 
 @pytest.fixture
@@ -22,8 +21,9 @@ def artifacts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An artefacts folder in which `building` takes no PyTorch, and a user's repository that is not there yet."""
     folder = tmp_path / "artifacts"
     folder.mkdir()
-    monkeypatch.setattr(build, "make_current", make_current)
+    monkeypatch.setattr(serving, "make_current", make_current)
     monkeypatch.setattr(serving, "REPOSITORY", tmp_path / "repository")
+    monkeypatch.setenv("ARTIFACTS", str(folder))
     return folder
 
 
@@ -47,13 +47,16 @@ def declared(model: str = "", repository: str = "") -> dict[str, str]:
     return {"MODEL": model, "MODEL_REPOSITORY": repository}
 
 
+serve = partial(serving.serve, default="efficientnet_lite0")
+
+
 def linked(artifacts: Path) -> dict[str, str]:
     return {path.name: os.readlink(path) for path in sorted((artifacts / "repository").iterdir())}
 
 
 def test_a_spec_is_served_with_its_twin_and_its_photos(artifacts: Path) -> None:
     """Both models are linked relative to the volume, TorchServe's archive too."""
-    build.serve(artifacts, declared("densenet161"))
+    serve(artifacts, declared("densenet161"))
     found = Serving.load(artifacts)
     assert (found.model, found.accelerated, found.images) == ("densenet161", "densenet161_trt", True)
     assert linked(artifacts) == {
@@ -62,39 +65,33 @@ def test_a_spec_is_served_with_its_twin_and_its_photos(artifacts: Path) -> None:
     assert (artifacts / "mar" / "densenet161.mar").is_file()
 
 
-def test_nothing_declared_is_the_default_model(artifacts: Path) -> None:
-    """An empty variable is one that is not set."""
-    build.serve(artifacts, declared())
-    assert Serving.load(artifacts).model == build.DEFAULT_MODELS["cpu"]
-
-
 def test_a_repository_is_served_as_it_is(artifacts: Path) -> None:
     """All its models are loaded; the routes serve its only one, and the photo routes none."""
     write_model(serving.REPOSITORY, "text")
-    build.serve(artifacts, declared(repository="./mine"))
+    serve(artifacts, declared(repository="./mine"))
     assert Serving.load(artifacts) == Serving("text", None, False, ("text",), declared(repository="./mine"))
     assert linked(artifacts) == {"text": str(serving.REPOSITORY / "text")}
 
 
 def test_a_swap_stays_until_something_else_is_declared(artifacts: Path) -> None:
     """`up` keeps what was swapped in; a changed variable counts again."""
-    build.serve(artifacts, declared("efficientnet_lite0"))
+    serve(artifacts, declared("efficientnet_lite0"))
     make_current(Spec.load("densenet161"), artifacts)
     swapped = serving.of_spec(artifacts, "densenet161")
     Serving(swapped.model, None, True, swapped.models, declared("efficientnet_lite0"), swapped=True).write(artifacts)
-    build.serve(artifacts, declared("efficientnet_lite0"))
+    serve(artifacts, declared("efficientnet_lite0"))
     assert Serving.load(artifacts).model == "densenet161"
-    build.serve(artifacts, declared("openclip_vit_b32"))
+    serve(artifacts, declared("openclip_vit_b32"))
     assert Serving.load(artifacts).model == "openclip_vit_b32"
 
 
 def test_what_a_newer_builder_makes_beside_a_swapped_model_is_served(artifacts: Path) -> None:
     """An `up` after an update of ours loads it too; a repository that was swapped in stays as it is."""
-    build.serve(artifacts, declared())
+    serve(artifacts, declared())
     make_current(Spec.load("densenet161"), artifacts)
     serving.link(artifacts, artifacts / "densenet161" / "repository", ["densenet161"])
     Serving("densenet161", None, True, ("densenet161",), declared(), swapped=True).write(artifacts)
-    build.serve(artifacts, declared())
+    serve(artifacts, declared())
     found = Serving.load(artifacts)
     assert (found.models, found.accelerated, found.swapped) == (
         ("densenet161", "densenet161_trt"),
@@ -105,7 +102,7 @@ def test_what_a_newer_builder_makes_beside_a_swapped_model_is_served(artifacts: 
     serving.link(artifacts, artifacts / "received", ["densenet161"])
     received = Serving("densenet161", None, False, ("densenet161",), declared(), swapped=True)
     received.write(artifacts)
-    build.serve(artifacts, declared())
+    serve(artifacts, declared())
     assert Serving.load(artifacts) == received
 
 
@@ -115,7 +112,7 @@ def test_a_swap_whose_files_are_gone_counts_no_more(artifacts: Path) -> None:
     serving.link(artifacts, artifacts / "received", ["text"])
     Serving("text", None, False, ("text",), declared("densenet161"), swapped=True).write(artifacts)
     (artifacts / "received" / "text").rename(artifacts / "received" / "gone")
-    build.serve(artifacts, declared("densenet161"))
+    serve(artifacts, declared("densenet161"))
     assert Serving.load(artifacts).model == "densenet161"
     assert "text" not in linked(artifacts)
 
@@ -142,31 +139,36 @@ def test_a_choice_that_is_left_open_lists_the_names(wanted: str) -> None:
         serving.choose(["a", "b"], wanted)
 
 
-def test_broken_repositories_say_why(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("files", "says"),
+    [
+        (None, "cannot be read"),
+        ({}, "is empty: it must hold one folder per model"),
+        ({"m/": ""}, "m is no model: it has neither a config.pbtxt nor a file"),
+        ({"m/config.pbtxt": 'backend: "onnxruntime"'}, "m has no version: put its file in m/1/"),
+        ({"m/1/model.onnx": "", "m/config.pbtxt": 'name: "n"'}, 'm/config.pbtxt says name: "n"'),
+        ({"m/1/model.onnx": "", "m/config.pbtxt": "max_batch_size: many"}, "m/config.pbtxt.*line 1:.*many"),
+    ],
+)
+def test_a_broken_repository_says_why(tmp_path: Path, files: dict[str, str] | None, says: str) -> None:
     """One line each: what is wrong and what to do."""
-    says = {
-        "absent": "cannot be read",
-        "empty": "is empty: it must hold one folder per model",
-        "no_files": "m is no model: it has neither a config.pbtxt nor a file",
-        "no_version": "m has no version: put its file in m/1/",
-        "other_name": 'm/config.pbtxt says name: "n": it must be the name of its folder',
-    }
-    for name in list(says)[1:]:
-        (tmp_path / name).mkdir()
-    for name in list(says)[2:]:
-        (tmp_path / name / "m").mkdir()
-    (tmp_path / "no_version" / "m" / "config.pbtxt").write_text('backend: "onnxruntime"\n')
-    write_model(tmp_path / "other_name", "m", 'name: "n"\n')
-    for name, text in says.items():
-        with pytest.raises(BuildError, match=text):
-            serving.model_names(tmp_path / name)
+    repository = tmp_path / "repository"
+    for name, text in (files or {}).items():
+        (repository / name).parent.mkdir(parents=True, exist_ok=True)
+        if not name.endswith("/"):
+            (repository / name).write_text(text)
+        else:
+            (repository / name).mkdir()
+    if files == {}:
+        repository.mkdir()
+    with pytest.raises(BuildError, match=says):
+        serving.model_names(repository)
 
 
-def next_of(artifacts: Path, *arguments: str, stdin: bytes = b"") -> "subprocess.CompletedProcess[str]":
-    environment = os.environ | {"ARTIFACTS": str(artifacts), "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "models.builder.serving", *arguments]
-    done = subprocess.run(command, env=environment, cwd=artifacts, input=stdin, capture_output=True, check=False)
-    return subprocess.CompletedProcess(command, done.returncode, done.stdout.decode(), done.stderr.decode())
+def test_a_config_of_a_newer_release_is_taken(tmp_path: Path) -> None:
+    """What only Triton can know is Triton's to refuse."""
+    write_model(tmp_path, "m", 'name: "m" # ours\nof_tomorrow { deep: 1 }')
+    assert serving.model_names(tmp_path) == ["m"]
 
 
 def packed(repository: Path) -> bytes:
@@ -176,41 +178,70 @@ def packed(repository: Path) -> bytes:
     return out.getvalue()
 
 
-def test_a_received_repository_is_served_after_commit(artifacts: Path, tmp_path: Path) -> None:
+def evil() -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        tar.addfile(tarfile.TarInfo("../evil"))
+    return out.getvalue()
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *arguments: str, stdin: bytes = b"") -> int:
+    """The exit code of the builder's command."""
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+    return command.main(list(arguments))
+
+
+def test_a_received_repository_is_served_after_commit(
+    artifacts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """`next` only prepares; what was declared goes with it."""
     Serving("old", None, True, ("old",), declared("old")).write(artifacts)
     write_model(tmp_path / "mine", "text")
-    done = next_of(artifacts, "next", "-", stdin=packed(tmp_path / "mine"))
-    assert (done.returncode, done.stdout) == (0, "text\n"), done.stderr
+    assert run(monkeypatch, "next", "-", stdin=packed(tmp_path / "mine")) == 0
+    assert capsys.readouterr().out == "text\n"
     assert Serving.load(artifacts).model == "old"
-    assert next_of(artifacts, "commit").returncode == 0
+    assert run(monkeypatch, "commit") == 0
     assert Serving.load(artifacts) == Serving("text", None, False, ("text",), declared("old"), swapped=True)
     assert linked(artifacts) == {"text": "../received/text"}
     assert not (artifacts / NEXT).exists()
 
 
-def test_what_is_served_already_has_an_exit_code_of_its_own(artifacts: Path) -> None:
-    """scripts/swap ends there."""
-    Serving("densenet161", None, True, ("densenet161",)).write(artifacts)
-    assert next_of(artifacts, "next", "densenet161").returncode == serving.ALREADY_SERVED
-
-
-def test_what_cannot_be_next_is_one_line_and_changes_nothing(artifacts: Path, tmp_path: Path) -> None:
-    """A name that is being served, bytes that are no tar, a path that leads out, a model that nobody knows."""
+@pytest.mark.parametrize(
+    ("source", "tar", "status", "says"),
+    [
+        ("text", b"", command.ALREADY_SERVED, ""),
+        ("-", None, 1, "text is being served"),
+        ("-", b"no tar", 1, "cannot be unpacked"),
+        ("-", evil(), 1, "cannot be unpacked"),
+        ("resnet", b"", 1, "no such model"),
+    ],
+)
+def test_what_cannot_be_next_changes_nothing(
+    artifacts: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    source: str,
+    tar: bytes | None,
+    status: int,
+    says: str,
+) -> None:
+    """What is served already has an exit code of its own, where scripts/swap ends; the rest is one line."""
     Serving("text", None, False, ("text",)).write(artifacts)
     write_model(tmp_path / "mine", "text")
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w") as tar:
-        tar.addfile(tarfile.TarInfo("../evil"))
-    for source, stdin, says in (
-        ("-", packed(tmp_path / "mine"), "text is being served"),
-        ("-", b"no tar", "cannot be unpacked"),
-        ("-", out.getvalue(), "cannot be unpacked"),
-        ("resnet", b"", "no such model"),
-    ):
-        done = next_of(artifacts, "next", source, stdin=stdin)
-        assert done.returncode == 1
-        assert says in done.stderr
-        assert done.stderr.count("\n") == 1
+    assert run(monkeypatch, "next", source, stdin=packed(tmp_path / "mine") if tar is None else tar) == status
+    error = capsys.readouterr().err
+    assert says in error
+    assert error.count("\n") == (status == 1)
     assert json.loads((artifacts / "serving.json").read_text())["model"] == "text"
     assert sorted(path.name for path in artifacts.iterdir()) == [".lock", "serving.json"]
+
+
+def test_the_command_serves_what_the_environment_declares(artifacts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty variable is one that is not set; Compose mounts /dev/null where there is no repository."""
+    for name, value in declared("", os.devnull).items():
+        monkeypatch.setenv(name, value)
+    for accelerator, model in command.DEFAULT_MODELS.items():
+        monkeypatch.setenv("ACCELERATOR", accelerator)
+        assert run(monkeypatch, "build") == 0
+        assert Serving.load(artifacts).model == model

@@ -1,20 +1,21 @@
 """A model of tensors: its config.pbtxt says what its graph says, narrowed by its spec."""
 
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import onnx
 import pytest
 from google.protobuf import text_format
+from msgspec.structs import replace
 from onnx import TensorProto, helper
 from tritonclient.grpc.model_config_pb2 import DataType, ModelConfig
 
-from models.builder.sources import Absent
+from models.builder.hub import Unreachable
 from models.builder.spec import Input, SpecError, TensorsSpec, Weights
-from models.builder.tensors import config, export, graph, narrowed
+from models.builder.tensors import config, export
 from tests.stack.onnx_models import IR_VERSION, OPSET
 
-SPEC = TensorsSpec("small", "tensors", Weights(file="package/model.onnx"))
+SPEC = TensorsSpec(name="small", kind="tensors", weights=Weights(file="package/model.onnx"))
 
 
 def write(path: Path, x: list[int | str], y: list[int | str], rate: list[int | str]) -> Path:
@@ -32,8 +33,7 @@ def write(path: Path, x: list[int | str], y: list[int | str], rate: list[int | s
 
 
 def parsed(spec: TensorsSpec, path: Path) -> ModelConfig:
-    inputs, outputs = graph(path)
-    return text_format.Parse(config(spec, [narrowed(spec, one) for one in inputs], outputs), ModelConfig())
+    return text_format.Parse(config(spec, path), ModelConfig())
 
 
 def test_an_open_first_dimension_of_all_tensors_is_the_batch(tmp_path: Path) -> None:
@@ -48,36 +48,42 @@ def test_an_open_first_dimension_of_all_tensors_is_the_batch(tmp_path: Path) -> 
 
 
 def test_a_scalar_or_a_fixed_first_dimension_means_no_batches(tmp_path: Path) -> None:
-    got = parsed(SPEC, write(tmp_path / "m.onnx", ["n", 4], ["n", 4], []))
+    """The spec narrows a shape, states a value, which a load test reads, and names an output's labels."""
+    path = write(tmp_path / "m.onnx", ["n", "width"], ["n", "width"], [])
+    inputs = {"x": Input(shape=(-1, 576)), "rate": Input(value=16000)}
+    got = parsed(replace(SPEC, inputs=inputs, labels={"y": "imagenet"}), path)
     assert got.max_batch_size == 0
-    assert [list(one.dims) for one in got.input] == [[-1, 4], [1]]
+    assert [list(one.dims) for one in got.input] == [[-1, 576], [1]]
     assert not got.input[1].HasField("reshape")
     assert not got.HasField("dynamic_batching")
-
-
-def test_the_spec_narrows_a_shape_and_states_a_value(tmp_path: Path) -> None:
-    """A load test reads the value from the config's parameters."""
-    path = write(tmp_path / "m.onnx", ["n", "width"], ["n", "width"], [])
-    got = parsed(replace(SPEC, inputs={"x": Input((1, 576)), "rate": Input(value=16000)}), path)
-    assert list(got.input[0].dims) == [1, 576]
     assert got.parameters["load.rate"].string_value == "16000"
+    assert [one.label_filename for one in got.output] == ["y.txt", ""]
 
 
-@pytest.mark.parametrize("shape", [(1, 5), (4,), (1, -1)])
-def test_a_shape_that_the_graph_cannot_have_is_refused(tmp_path: Path, shape: tuple[int, ...]) -> None:
-    inputs, _ = graph(write(tmp_path / "m.onnx", ["n", 4], ["n", 4], []))
-    with pytest.raises(SpecError, match=r"inputs\.x\.shape is .*, the graph has \[-1, 4\] \(-1: open\)"):
-        narrowed(replace(SPEC, inputs={"x": Input(shape)}), inputs[0])
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"inputs": {"x": Input(shape=(1, 5))}}, r"inputs\.x\.shape is \[1, 5\], the graph has \[-1, 4\]"),
+        ({"inputs": {"x": Input(shape=(4,))}}, r"inputs\.x\.shape"),
+        ({"inputs": {"x": Input(shape=(1, -1))}}, r"inputs\.x\.shape"),
+        ({"inputs": {"z": Input(value=1)}}, "has no z"),
+        ({"labels": {"x": "imagenet"}}, "has no x"),
+    ],
+)
+def test_what_the_graph_cannot_have_is_refused(tmp_path: Path, change: dict[str, Any], says: str) -> None:
+    path = write(tmp_path / "m.onnx", ["n", 4], ["n", 4], [])
+    with pytest.raises(SpecError, match=says):
+        config(replace(SPEC, **change), path)
 
 
 def test_what_is_no_onnx_file_is_said(tmp_path: Path) -> None:
     (tmp_path / "m.onnx").write_bytes(b"not a graph")
     with pytest.raises(SpecError, match="the weights are no ONNX model"):
-        graph(tmp_path / "m.onnx")
+        config(SPEC, tmp_path / "m.onnx")
 
 
 def test_a_download_that_fails_is_an_error_and_not_a_random_model(tmp_path: Path) -> None:
     """There is no graph without the file."""
     spec = replace(SPEC, weights=Weights(url="https://127.0.0.1:9/m.onnx", sha256="0" * 8))
-    with pytest.raises(Absent, match="could not be fetched"):
+    with pytest.raises(Unreachable, match="could not be fetched"):
         export(spec, tmp_path, tmp_path)

@@ -107,26 +107,19 @@ def providers(config: Config) -> list[tuple[str, dict[str, str]]]:
 
 
 def _openvino(accelerators: Sequence[Config], config: Config) -> list[tuple[str, dict[str, str]]]:
-    chosen = []
     for name in [accelerator["name"] for accelerator in accelerators]:
         if name != "openvino":
             raise ConfigError(f"unknown cpu_execution_accelerator '{name}': this image has 'openvino'")
-        # FP32: where the CPU has bf16 units OpenVINO would use them, and the answer would depend on the machine.
-        chosen.append(
-            (
-                "OpenVINOExecutionProvider",
-                {"device_type": "CPU", "precision": "FP32", "num_of_threads": str(threads(config))},
-            )
-        )
-    return chosen
+    # FP32: where the CPU has bf16 units OpenVINO would use them, and the answer would depend on the machine.
+    options = {"device_type": "CPU", "precision": "FP32", "num_of_threads": str(threads(config))}
+    return [("OpenVINOExecutionProvider", options)] * len(accelerators)
 
 
 def _tensorrt(accelerators: Sequence[Config]) -> list[tuple[str, dict[str, str]]]:
     """TensorRT where the config asks for it. Raises ConfigError without its libraries: CUDA would be a wrong label."""
-    chosen = []
-    for accelerator in accelerators:
-        if accelerator["name"] != "tensorrt":
-            raise ConfigError(f"unknown gpu_execution_accelerator '{accelerator['name']}': there is 'tensorrt'")
+    for name in [accelerator["name"] for accelerator in accelerators]:
+        if name != "tensorrt":
+            raise ConfigError(f"unknown gpu_execution_accelerator '{name}': there is 'tensorrt'")
         try:
             import_module("tensorrt_libs")  # the wheel's; it loads what lies in it
         except ImportError:
@@ -134,8 +127,8 @@ def _tensorrt(accelerators: Sequence[Config]) -> list[tuple[str, dict[str, str]]
                 ctypes.CDLL(TENSORRT)
             except OSError as error:
                 raise ConfigError(f"no TensorRT here ({TENSORRT} is not found): install its libraries") from error
-        chosen.append(("TensorrtExecutionProvider", _tensorrt_options(accelerator.get("parameters", {}))))
-    return chosen
+    options = [_tensorrt_options(accelerator.get("parameters", {})) for accelerator in accelerators]
+    return [("TensorrtExecutionProvider", one) for one in options]
 
 
 def _tensorrt_options(parameters: Mapping[str, str]) -> dict[str, str]:
@@ -165,9 +158,8 @@ def session_options(config: Config) -> ort.SessionOptions:
 
     level = int(config.get("optimization", {}).get("graph", {}).get("level", 0))
     if level not in GRAPH_LEVELS:
-        raise ConfigError(
-            f"optimization.graph.level is {level}: use -1 (basic), 1 (extended), 2 (none), or leave it out (all)"
-        )
+        known = "-1 (basic), 1 (extended), 2 (none), or leave it out (all)"
+        raise ConfigError(f"optimization.graph.level is {level}: use {known}")
     options.graph_optimization_level = GRAPH_LEVELS[level]
 
     mode = _integer(config, "execution_mode", 0)
@@ -175,9 +167,9 @@ def session_options(config: Config) -> ort.SessionOptions:
         raise ConfigError(f"parameter execution_mode is {mode}: use 0 (sequential) or 1 (parallel)")
     options.execution_mode = ort.ExecutionMode.ORT_PARALLEL if mode else ort.ExecutionMode.ORT_SEQUENTIAL
 
-    own_allocator = _parameter(config, "session.use_device_allocator_for_initializers")
-    if own_allocator is not None:
-        options.add_session_config_entry("session.use_device_allocator_for_initializers", own_allocator)
+    own_allocator = "session.use_device_allocator_for_initializers"
+    if (value := _parameter(config, own_allocator)) is not None:
+        options.add_session_config_entry(own_allocator, value)
     for library in config.get("model_operations", {}).get("op_library_filename", []):
         options.register_custom_ops_library(library)
     return options
@@ -187,9 +179,9 @@ def run_options(config: Config) -> ort.RunOptions:
     options = ort.RunOptions()
     # Whoever asked gets the error; the log needs no copy of it.
     options.log_severity_level = FATAL
-    shrinkage = _parameter(config, "memory.enable_memory_arena_shrinkage")
-    if shrinkage is not None:
-        options.add_run_config_entry("memory.enable_memory_arena_shrinkage", shrinkage)
+    shrinkage = "memory.enable_memory_arena_shrinkage"
+    if (value := _parameter(config, shrinkage)) is not None:
+        options.add_run_config_entry(shrinkage, value)
     return options
 
 
@@ -221,39 +213,18 @@ def _return_memory() -> None:
 
 
 def _signature(session: ort.InferenceSession) -> Signature:
-    inputs, outputs, defaulted = (
-        tuple(Tensor.of(arg.name, arg.type, arg.shape) for arg in args)
-        for args in (session.get_inputs(), session.get_outputs(), session.get_overridable_initializers())
-    )
-    return Signature(inputs, outputs, defaulted)
+    sides = session.get_inputs(), session.get_outputs(), session.get_overridable_initializers()
+    return Signature(*(tuple(Tensor.of(arg.name, arg.type, arg.shape) for arg in args) for args in sides))
 
 
 def _filled(tensor: Tensor, config: Config) -> NDArray[np.generic]:
-    said = next(
-        (served_dims(one, config["max_batch_size"] > 0) for one in config["input"] if one["name"] == tensor.name), ()
-    )
-    dims = said if len(said) == len(tensor.dims) else tensor.dims
+    said = [served_dims(one, config["max_batch_size"] > 0) for one in config["input"] if one["name"] == tensor.name]
+    dims = said[0] if said and len(said[0]) == len(tensor.dims) else tensor.dims
     shape = tuple(max(1, a, b) for a, b in zip(dims, tensor.dims, strict=True))
     if tensor.data_type == "TYPE_STRING":
         return np.full(shape, "", dtype=object)
-    value = config.get("parameters", {}).get(f"load.{tensor.name}", {}).get("string_value", 0)
-    return np.full(shape, float(value)).astype(NUMPY_TYPES[tensor.data_type])
-
-
-NUMPY_TYPES: dict[str, type[np.generic]] = {
-    "TYPE_BOOL": np.bool_,
-    "TYPE_UINT8": np.uint8,
-    "TYPE_UINT16": np.uint16,
-    "TYPE_UINT32": np.uint32,
-    "TYPE_UINT64": np.uint64,
-    "TYPE_INT8": np.int8,
-    "TYPE_INT16": np.int16,
-    "TYPE_INT32": np.int32,
-    "TYPE_INT64": np.int64,
-    "TYPE_FP16": np.float16,
-    "TYPE_FP32": np.float32,
-    "TYPE_FP64": np.float64,
-}
+    value = float(_parameter(config, f"load.{tensor.name}") or 0)
+    return np.full(shape, value).astype(tensor.data_type.removeprefix("TYPE_").lower().replace("fp", "float"))
 
 
 def _parameter(config: Config, name: str) -> str | None:

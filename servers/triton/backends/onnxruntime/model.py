@@ -110,19 +110,19 @@ class TritonPythonModel:
         except Exception as error:  # not every graph takes zeros of size 1: it is served all the same
             print(f"onnxruntime: {model} version {version}: execution providers not measured: {error}", flush=True)
             return []
-        print(f"onnxruntime: {model} version {version} runs on {_listed(nodes)}", flush=True)
+        listed = ", ".join(f"{provider} ({count} node{'s' * (count > 1)})" for provider, count in nodes.items())
+        print(f"onnxruntime: {model} version {version} runs on {listed or 'no node at all'}", flush=True)
         family = pb_utils.MetricFamily(
             name="fiveway_execution_provider_nodes",
             description="Graph nodes that each ONNX Runtime execution provider ran in the model's first inference",
             kind=pb_utils.MetricFamily.GAUGE,
         )
-        gauges = []
-        for provider, count in nodes.items():
-            gauge = family.Metric(labels={"model": model, "version": version, "provider": provider})
-            gauge.set(count)
-            gauges.append(gauge)
         # Triton drops a metric when nothing holds it any more.
-        return [family, *gauges]
+        held = [family]
+        for provider, count in nodes.items():
+            held.append(family.Metric(labels={"model": model, "version": version, "provider": provider}))
+            held[-1].set(count)
+        return held
 
 
 def _self_test() -> None:
@@ -145,14 +145,12 @@ def _path_from_command_line() -> Path:
 
 def _text(name: str, array: NDArray[np.object_]) -> Array:
     """BYTES elements as str, which is what ONNX Runtime's Python API takes as text."""
-    text = np.empty(array.shape, dtype=object)
     try:
-        text.ravel()[:] = [element.decode() for element in array.ravel()]
+        return np.vectorize(bytes.decode, otypes=[object])(array)
     except UnicodeDecodeError as error:
         raise ValueError(
             f"input '{name}' holds an element that is not UTF-8 text ({error}): ONNX strings are UTF-8"
         ) from None
-    return text
 
 
 def _refusal(error: Exception) -> Any:
@@ -161,10 +159,3 @@ def _refusal(error: Exception) -> Any:
     input_at_fault = isinstance(error, ValueError) or type(error).__name__ == "InvalidArgument"
     code = pb_utils.TritonError.INVALID_ARG if input_at_fault else pb_utils.TritonError.INTERNAL
     return pb_utils.InferenceResponse(error=pb_utils.TritonError(f"{PREFIX}{error}", code))
-
-
-def _listed(nodes: Any) -> str:
-    return (
-        ", ".join(f"{provider} ({count} node{'s' if count > 1 else ''})" for provider, count in nodes.items())
-        or "no node at all"
-    )

@@ -13,21 +13,13 @@ Config = dict[str, Any]
 # max_batch_size of a model that can batch and does not say: the default of Triton's own onnxruntime backend.
 DEFAULT_MAX_BATCH_SIZE = 4
 
-DATA_TYPES = {
-    "tensor(bool)": "TYPE_BOOL",
-    "tensor(uint8)": "TYPE_UINT8",
-    "tensor(uint16)": "TYPE_UINT16",
-    "tensor(uint32)": "TYPE_UINT32",
-    "tensor(uint64)": "TYPE_UINT64",
-    "tensor(int8)": "TYPE_INT8",
-    "tensor(int16)": "TYPE_INT16",
-    "tensor(int32)": "TYPE_INT32",
-    "tensor(int64)": "TYPE_INT64",
+_SAME = ("bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "string")
+DATA_TYPES = {f"tensor({name})": f"TYPE_{name.upper()}" for name in _SAME} | {
     "tensor(float16)": "TYPE_FP16",
     "tensor(float)": "TYPE_FP32",
     "tensor(double)": "TYPE_FP64",
-    "tensor(string)": "TYPE_STRING",
 }
+"""What ONNX Runtime and Triton call the same type."""
 
 
 class ConfigError(Exception):
@@ -85,26 +77,20 @@ def complete(config: Config, graph: Signature) -> None:
 
 def _described(tensor: Tensor, batching: bool) -> Config:
     dims = tensor.dims[1:] if batching else tensor.dims
-    described: Config = {"name": tensor.name, "data_type": tensor.data_type, "dims": list(dims)}
-    if not dims:  # a config cannot say "scalar": it says one element, and with batching how to reshape that to none
-        described["dims"] = [1]
-        if batching:
-            described["reshape"] = {"shape": []}
-    return described
+    described: Config = {"name": tensor.name, "data_type": tensor.data_type, "dims": list(dims) or [1]}
+    # A config cannot say "scalar": it says one element, and with batching how to reshape that to none.
+    return described | ({"reshape": {"shape": []}} if batching and not dims else {})
 
 
 def check(config: Config, graph: Signature) -> None:
     """Raise ConfigError where the config asks for what the graph does not have, or this backend cannot do."""
     sequence = config.get("sequence_batching", {})
+    ragged = [tensor for tensor in config["input"] if tensor["allow_ragged_batch"]]
     for what, where, instead in (
         (config["batch_input"], "batch_input", "compute it in the graph"),
         (config["batch_output"], "batch_output", "compute it in the graph"),
         (sequence.get("state"), "sequence_batching.state", "pass the state as an input and an output"),
-        (
-            [t for t in config["input"] if t["allow_ragged_batch"]],
-            "allow_ragged_batch",
-            "pad the input, or turn batching off",
-        ),
+        (ragged, "allow_ragged_batch", "pad the input, or turn batching off"),
     ):
         if what:
             raise ConfigError(f"{where} is not supported by this CPU backend: {instead}")
