@@ -244,7 +244,6 @@ COPY --from=code /app/proto/gen proto/gen
 COPY --from=code /app/models/photos models/photos
 COPY --from=code /app/gateways/core/recently gateways/core/
 COPY --from=code /app/locustfiles locustfiles
-COPY --from=code /app/bench bench
 USER 65532:65532
 EXPOSE 8089
 CMD ["locust"]

@@ -220,7 +220,7 @@ def main() -> int:
     python = environment(uv, "rest", ">=3.12,<3.14", "requirements/native.txt") / "bin/python"
     os.environ["PYTHONPATH"] = f"{ROOT}:{ROOT}/proto/gen"
     say("Building the model")
-    if subprocess.run([python, "-m", "models.builder.build"], cwd=ROOT, check=False).returncode != 0:
+    if subprocess.run([python, "-m", "models.builder", "build"], cwd=ROOT, check=False).returncode != 0:
         raise Refusal("the model could not be built: see above")
     model = os.environ["MODEL"] = json.loads((NATIVE / "artifacts/serving.json").read_text())["model"]
     addresses = {"triton:8000": http, "triton:8001": grpc, "triton:8002": metrics, "jpeg-http:8000": jpeg}

@@ -7,7 +7,7 @@ import pytest
 from google.protobuf import text_format
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
-from bench.measure import plan
+from locustfiles.study_routes.fiveway import BATCHES, CONCURRENCY
 from models.builder.currency import Accelerator
 from models.builder.repository import MAX_BATCH, config, jpeg_config, preprocess_config
 from models.builder.spec import MODELS, ImageSpec, Spec
@@ -45,7 +45,7 @@ def test_a_config_states_the_models_tensors_and_what_is_warm(
     assert got.parameters["weights"].string_value == "random"
     assert got.HasField("optimization") == bool(checksum)
     warm = {sample.batch_size for sample in got.model_warmup}
-    assert warm >= {*plan.BATCHES, *range(1, max(plan.CONCURRENCY) + 1)} if accelerator == "gpu" else not warm
+    assert warm >= {*BATCHES, *range(1, max(CONCURRENCY) + 1)} if accelerator == "gpu" else not warm
 
 
 def test_without_a_gpu_the_trt_model_is_openvinos() -> None:

@@ -11,7 +11,6 @@ import pytest
 from google.protobuf import json_format
 from seldon import prediction_pb2 as pb
 
-from bench.studies.encodings import ENCODERS
 from gateways.core.errors import INTERNAL_MESSAGE
 from gateways.transport.health import ONE_NUMBER
 from gateways.transport.seldon import payload
@@ -19,6 +18,7 @@ from gateways.transport.seldon.grpc import SERVICE, running
 from gateways.transport.seldon.http import PATH, create_app
 from gateways.web import admission
 from locustfiles.payloads import Images
+from locustfiles.study_routes.encodings import ENCODERS
 from tests.unit.http_server import JSON, ask, http_server
 
 MIB = 1024 * 1024

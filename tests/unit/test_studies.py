@@ -1,18 +1,41 @@
-"""The studies as data: every row can be asked, every claim is about cells that are measured."""
+"""The studies as data: every row can be asked, every claim is about measured cells, every question is answered."""
 
-import itertools
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bench.analysis import claims
 from bench.analysis.hypotheses import CANNOT_TELL, NOT_REPRODUCED, REPRODUCED
+from bench.measure.measured import Cell
 from bench.measure.plan import START_S
-from bench.studies import STUDIES, WAYS, first_size, offered
-from bench.studies.study import EQUAL, HIGHER, LOWER, P50, PER_SECOND, Claim, Measure, Study, per_calls
+from bench.studies import STUDIES
+from bench.studies.distance import CITY, FEW, OCEAN, WORLD, published_kb
+from bench.studies.encodings import ONE
+from bench.studies.format import FAR, FORMAT_ONLY, SERVER, WHOLE
+from bench.studies.frames import COPIES, FULL_HD
+from bench.studies.study import (
+    EQUAL,
+    HIGHER,
+    LOWER,
+    P50,
+    PER_SECOND,
+    RECEIVED,
+    SIZE_SHARE,
+    Claim,
+    Measure,
+    Study,
+    per_calls,
+)
+from locustfiles import toxiproxy
 from locustfiles.routes import ROUTES
 from locustfiles.settings import parse
+from locustfiles.study_routes import STUDY_ROUTES, WAYS, first_size, offered
+from locustfiles.study_routes import distance as lists
+from locustfiles.study_routes.encodings import KSERVE, MANY
+from locustfiles.study_routes.frames import GRPC, HD, IN_PROCESS, SHM, ZMQ
 from tests.unit.tiny_artifacts import declare
 
 QUICK_S, FULL_S = 120, 900
@@ -24,58 +47,216 @@ every = pytest.mark.parametrize("study", STUDIES.values(), ids=lambda study: stu
 @every
 @pytest.mark.parametrize("quick", [True, False], ids=["quick", "full"])
 def test_every_cell_can_be_asked(study: Study, quick: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its row is one of the study's, its factors are accepted, and no two cells have one name."""
+    """Its factors are accepted, no two cells have one name, and each row has one; by its windows it is not too long."""
     monkeypatch.setenv("ARTIFACTS", str(tmp_path))
     declare(tmp_path)
     cells = study.cells(quick)
+    seconds = 0.0
     for cell in cells:
-        assert cell.route in study.routes
         chosen = {name: getattr(cell, name) for name in ("batch", "photo", "target", "policy", "size", "distance")}
         parse(chosen | {"host": "http://edge:8080"}, [cell.route])
+        window = max(study.seconds / (3 if quick else 1), study.least(cell))
+        seconds += window + max(study.warm_s, study.least(cell)) + START_S
     assert len({cell.id for cell in cells}) == len(cells)
-    assert {cell.route for cell in study.cells(False)} == set(study.routes)
+    assert {cell.route for cell in cells} <= set(study.routes) == {cell.route for cell in study.cells(False)}
+    assert (3 * seconds <= QUICK_S) if quick else (study.blocks * seconds <= FULL_S)
+
+
+@pytest.mark.parametrize(
+    ("name", "full", "quick", "factors"),
+    [
+        ("torchserve", 36, 12, {"photo": 3, "users": 2, "gather": 2}),
+        ("base", 42, 17, {"photo": 4, "size": 2, "users": 2, "gather": 2}),
+        ("encodings", 28, 12, {"size": 3}),
+        ("distance", 36, 10, {"size": 3, "distance": 4, "policy": 2}),
+        ("frames", 22, 11, {"size": 2}),
+        ("format", 30, 10, {"batch": 2, "users": 2, "distance": 4}),
+    ],
+)
+def test_the_cells_are_those_of_the_issue(name: str, full: int, quick: int, factors: Mapping[str, int]) -> None:
+    """So many, and so many values of each factor; every other factor has one."""
+    cells = [asdict(cell) for cell in STUDIES[name].cells(False)]
+    found = {factor: len({cell[factor] for cell in cells}) for factor in cells[0] if factor not in ("name", "route")}
+    assert (len(cells), len(STUDIES[name].cells(True))) == (full, quick)
+    assert {factor: count for factor, count in found.items() if count > 1} == factors
 
 
 @every
-def test_a_study_is_not_longer_than_a_break(study: Study) -> None:
-    """By its windows: three blocks of the quick form, all blocks of the whole one."""
-    quick = 3 * len(study.cells(True)) * (study.seconds / 3 + 0.5 + START_S)
-    full = study.blocks * len(study.cells(False)) * (study.seconds + 1 + START_S)
-    assert quick <= QUICK_S
-    assert full <= FULL_S
-
-
-@every
-def test_claims_and_pairs_are_about_rows(study: Study) -> None:
-    """Each claim compares pairs that the study compares, in cells that the whole study measures."""
-    names = {cell.name for cell in study.cells(False)}
-    for pair in study.pairs:
-        assert set(pair) <= names
+def test_pairs_and_claims_are_about_rows(study: Study) -> None:
+    """A claim compares pairs that the study compares, of rows that it has; published numbers have a source."""
+    names = {name for pair in study.pairs for name in pair}
+    assert names == {cell.name for cell in study.cells(False)}
     assert len({claim.id for claim in study.claims}) == len(study.claims)
     for claim in study.claims:
         assert set(claim.pairs) <= set(study.pairs), claim.id
-        rows = [asdict(cell) for cell in study.cells(False)]
-        met = [row for row in rows if claim.where(row) and row["name"] in set(itertools.chain(*claim.pairs))]
-        assert met, claim.id
-
-
-@every
-def test_a_study_says_where_it_is_from(study: Study) -> None:
-    """Published numbers stand beside cells of the whole study, and have a source."""
     beside = [study.published(asdict(cell)) for cell in study.cells(False)]
     assert study.question.endswith("?")
     assert bool(study.source) or not any(beside)
     assert study.advice
+    assert all(set(numbers) == names for numbers in study.declared.values())
 
 
-def test_a_row_is_one_way_to_ask() -> None:
-    """Two studies may share a row; they never give one name to two ways. Each goes through a route of Envoy's."""
-    for study in STUDIES.values():
-        for name, route in study.routes.items():
-            assert WAYS[name] == route
-            assert route.name == name
-            if name in ROUTES:
-                assert route is ROUTES[name]
+@every
+def test_a_row_is_one_way_to_ask(study: Study) -> None:
+    """Two studies may share a row; they never give one name to two ways. One without a model says what it is asked."""
+    assert study.routes is STUDY_ROUTES[study.name]
+    for name, route in study.routes.items():
+        assert WAYS[name] == route
+        assert route.name == name
+        assert name not in ROUTES or route is ROUTES[name]
+        assert bool(route.asks) == route.modelless
+        assert route.cluster in (*ROUTES, "echo-http", "echo-grpc", "seldon-http", "seldon-grpc") or "frames" in name
+        assert not route.asks or route.format.read
+
+
+@pytest.mark.parametrize(
+    ("study", "factors", "expected"),
+    [
+        ("torchserve", {"name": "torchserve-http", "photo": "360x640", "gather": True}, [0.628]),
+        ("torchserve", {"name": "torchserve-http-base64", "photo": "1080x1920", "gather": True}, [2.188]),
+        ("torchserve", {"name": "torchserve-http", "photo": "360x640"}, []),
+        ("torchserve", {"name": "torchserve-grpc-base64", "photo": "720x1280", "gather": True}, []),
+        ("base", {"name": "echo-http-structured", "gather": True}, [0.0723, 0.0611, 0.0583]),
+        ("base", {"name": "echo-httpx-base64", "photo": "1080x1920", "gather": True}, [0.8056]),
+        ("base", {"name": "echo-grpc-binary", "photo": "720x1280"}, []),
+        ("base", {"name": "echo-grpc-stream-binary", "photo": "720x1280", "gather": True}, []),
+        ("encodings", {"name": "seldon-http-ndarray", "size": MANY}, [19.355]),
+        ("encodings", {"name": "seldon-grpc-ndarray-raw", "size": MANY}, [46.03]),
+        ("encodings", {"name": "seldon-grpc-tftensor-raw", "size": ONE}, []),
+        ("encodings", {"name": "onnx-http"}, []),
+        ("distance", {"route": lists.GRPC_NEW, "size": lists.LIST, "distance": WORLD}, [55457, 22730, 22745]),
+        ("distance", {"route": lists.PROTOBUF, "size": lists.LIST, "distance": CITY}, [665]),
+        ("distance", {"route": lists.GRPC, "size": FEW, "distance": WORLD}, []),
+        ("distance", {"route": lists.CHUNKS, "size": lists.LIST, "distance": WORLD}, []),
+        ("distance", {"route": lists.GRPC, "size": lists.LIST, "distance": OCEAN}, []),
+        ("frames", {"name": SHM}, [95]),
+        ("frames", {"name": "frames-grpc-stream"}, []),
+        ("format", {"route": "onnx-http", "batch": 8}, [869.2, 1466.9]),
+        ("format", {"route": "onnx-http", "batch": 8, "distance": FAR}, []),
+        ("format", {"route": "onnx-jpeg-http", "batch": 8}, []),
+    ],
+)
+def test_published_numbers_stand_beside_their_rows(study: str, factors: dict[str, Any], expected: list[float]) -> None:
+    """As they were published, beside the cells that they were published for."""
+    assert list(STUDIES[study].published(asdict(Cell("", "")) | factors).values()) == expected
+
+
+def test_published_sizes_and_ratios() -> None:
+    """The sizes of study distance in kB; the lead of study format as a ratio on each device."""
+    sizes = [published_kb({"route": lists.GZIP, "size": size}) for size in (FEW, lists.LIST, "100000")]
+    assert (sizes, published_kb({"route": lists.GRPC, "size": FEW})) == ([59, 576, 5600], None)
+    published = {claim.id: claim.published for claim in STUDIES["format"].claims}
+    assert published["F1"].startswith("onnx-http / jpeg-http 3.25x on A100-SXM4-80GB and 1.98x on RTX-4090;")
+
+
+def test_frames_are_copied_nowhere_in_one_process_and_in_shared_memory() -> None:
+    """Every other way copies them."""
+    assert {row for row, copies in COPIES.items() if not copies} == {IN_PROCESS, SHM, "frames-shm-zmq-double"}
+
+
+def test_a_long_call_has_a_long_visit() -> None:
+    """A channel per call across the world takes seconds: its visit has three calls, and one before them."""
+    least = STUDIES["distance"].least
+    near, world = (
+        Cell(lists.GRPC_NEW, lists.GRPC_NEW, size=lists.LIST, distance=where) for where in ("0ms-1000mbit", WORLD)
+    )
+    assert least(near) < 1 < 3 * 2.4 < least(world)
+    assert least(Cell(lists.GZIP, lists.GZIP, size="100000", distance=WORLD)) > 3 * 0.3
+
+
+def between(a: Cell, b: str, value: float, measure: str = P50, wide: float = 0.01, **more: Any) -> dict[str, Any]:
+    """The ratio of a cell to the same one of row `b`, with an interval around `value`."""
+    low, high = value * (1 - wide), value * (1 + wide)
+    verdict = "lower" if high < 1 else "higher" if low > 1 else "no difference shown"
+    about = {"a": a.id, "b": replace(a, name=b, route=b).id, "a_name": a.name, "b_name": b, "measure": measure}
+    about |= {"batch": a.batch, "users": a.users, "value": value, "low": low, "high": high, "verdict": verdict}
+    return about | {"why": ["bytes sent: 1"]} | more
+
+
+def judged(study: Study, strength: float) -> dict[str, str]:
+    """The verdicts where a ratio is `strength` on the side that each claim expects, and the opposite in other cells."""
+    factors = {cell.id: asdict(cell) for cell in study.cells(False)}
+    found = {}
+    for claim in study.claims:
+        right = (
+            1.0 if claim.expected == EQUAL and strength > 1 else 1 / strength if claim.expected == LOWER else strength
+        )
+        wrong = 3.0 if claim.expected == EQUAL else 1 / right
+        ratios = [
+            between(cell, b, right if claim.where(factors[cell.id]) else wrong, claim.measure)
+            for a, b in claim.pairs
+            for cell in study.cells(False)
+            if cell.name == a
+        ]
+        (one,) = [one for one in claims.judge(study, factors, ratios) if one["id"] == claim.id]
+        found[claim.id] = one["verdict"]
+    return found
+
+
+@every
+@pytest.mark.parametrize("strength", [50, 1.3, 0.4])
+def test_claims_are_judged_by_their_own_cells(study: Study, strength: float) -> None:
+    """Reproduced on the side of the finding, if large enough where it names a size; not reproduced on the other."""
+    assert judged(study, strength) == {
+        claim.id: REPRODUCED
+        if (claim.expected == EQUAL and strength > 1) or strength > max(1, SIZE_SHARE * (claim.size or 0))
+        else NOT_REPRODUCED
+        for claim in study.claims
+    }
+
+
+@pytest.mark.parametrize(
+    ("study", "claim", "inside", "outside"),
+    [
+        ("torchserve", "T1", {"gather": True}, {}),
+        ("base", "B3a", {"gather": True, "photo": "360x640"}, {"gather": True, "photo": "1080x1920"}),
+        ("encodings", "E2", {"size": ONE}, {"size": MANY}),
+        ("distance", "D1", {"size": lists.LIST, "distance": WORLD}, {"size": lists.LIST, "distance": OCEAN}),
+        ("distance", "D1", {"size": lists.LIST, "distance": WORLD}, {"size": FEW, "distance": WORLD}),
+        (
+            "distance",
+            "D1",
+            {"size": lists.LIST, "distance": WORLD},
+            {"size": lists.LIST, "distance": WORLD, "policy": "cold"},
+        ),
+        ("format", "F1", {}, {"distance": FAR}),
+        ("format", "F2", {"distance": FAR}, {}),
+        ("format", "F5", {}, {"users": 8}),
+    ],
+)
+def test_a_claim_is_about_some_cells(
+    study: str, claim: str, inside: Mapping[str, Any], outside: Mapping[str, Any]
+) -> None:
+    """What other cells show says nothing of it."""
+    (found,) = [one for one in STUDIES[study].claims if one.id == claim]
+    blank = asdict(Cell("", ""))
+    assert (found.where(blank | inside), found.where(blank | outside)) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("compressed", "marks", "verdicts"),
+    [
+        (580_000, [], [REPRODUCED, REPRODUCED]),
+        (900_000, [], [NOT_REPRODUCED, REPRODUCED]),
+        (580_000, ["its answers do not agree"], [CANNOT_TELL, REPRODUCED]),
+    ],
+)
+def test_claims_about_sizes_are_judged_by_the_bytes(compressed: int, marks: list[str], verdicts: list[str]) -> None:
+    """Of equal cells, as they were counted; a cell with a mark says nothing."""
+    study = STUDIES["distance"]
+    received = {lists.JSON: 1_600_000, lists.GZIP: compressed, lists.PROTOBUF: 605_000}
+    cells = [Cell(row, row, size=lists.LIST, distance="0ms-1000mbit") for row in received]
+    cells.append(replace(cells[0], size=FEW))  # its like is not there
+    factors = {cell.id: asdict(cell) for cell in cells}
+    found = [
+        {"id": cell.id, RECEIVED: received[cell.route], "marks": marks if cell.route == lists.GZIP else []}
+        for cell in cells
+    ]
+    ratios = claims.sizes(study, factors, found)
+    assert len(ratios) == 2
+    judged = {one["id"]: one for one in claims.judge(study, factors, ratios)}
+    assert [judged[name]["verdict"] for name in ("D8", "D9")] == verdicts
+    assert "2.64x the bytes" in judged["D9"]["text"]
 
 
 def ratio(verdict: str, value: float, low: float | None, high: float | None, **more: object) -> dict[str, object]:
@@ -148,12 +329,137 @@ def test_a_measure_turns_its_interval_with_its_value() -> None:
 
 
 def test_the_page_offers_a_study_where_it_is_told_to(monkeypatch: pytest.MonkeyPatch) -> None:
-    """STUDY names whose rows are user classes; without it they are the stack's routes, and another name is refused."""
-    assert offered() is ROUTES
-    monkeypatch.setenv("STUDY", "base")
-    assert offered() is STUDIES["base"].routes
-    monkeypatch.setenv("STUDY", "distance")
-    assert first_size() == STUDIES["distance"].cells(True)[0].size
+    """STUDY names whose rows are user classes and what size they ask for; another name is refused."""
+    assert (offered(), first_size()) == (ROUTES, "")
+    for study in STUDIES.values():
+        monkeypatch.setenv("STUDY", study.name)
+        assert offered() is study.routes
+        assert first_size() in {cell.size for cell in study.cells(True)}
     monkeypatch.setenv("STUDY", "speed")
-    with pytest.raises(SystemExit, match="STUDY=speed: choose from"):
+    with pytest.raises(SystemExit, match="STUDY=speed: choose"):
         offered()
+
+
+# ---- the questions answered
+
+
+def said(study: str, *ratios: Mapping[str, Any]) -> str:
+    """The study's answer to a result with these ratios."""
+    cells = [asdict(cell) | {"id": cell.id} for cell in STUDIES[study].cells(False)]
+    return STUDIES[study].answer({"cells": cells, "analysis": {"ratios": ratios}})
+
+
+def cell_of(study: str, row: str, **factors: Any) -> Cell:
+    """The first cell of the row that has these factors."""
+    return next(
+        cell
+        for cell in STUDIES[study].cells(False)
+        if cell.name == row and all(getattr(cell, name) == value for name, value in factors.items())
+    )
+
+
+@every
+def test_without_a_verdict_there_is_no_answer(study: Study) -> None:
+    """A result without ratios answers nothing."""
+    assert study.answer({"cells": [], "analysis": {"ratios": [], "cells": []}}) == ""
+
+
+def test_the_answer_of_base() -> None:
+    """With the light client and with httpx, where both have a verdict."""
+    cell = cell_of("base", "echo-grpc-structured", gather=True)
+    light, original = (
+        between(cell, f"{way}-structured", value, PER_SECOND)
+        for way, value in (("echo-http", 1.5), ("echo-httpx", 3.0))
+    )
+    assert said("base", light, original).endswith("1.50x for structured requests (3.00x where httpx asks).")
+    assert said("base", light) == ""
+
+
+def test_the_answer_of_torchserve() -> None:
+    """Of gathers alone."""
+    gather, alone = (cell_of("torchserve", "torchserve-grpc", gather=gather) for gather in (True, False))
+    ratios = [between(cell, "torchserve-http", value, PER_SECOND) for cell, value in ((gather, 0.97), (alone, 2.0))]
+    assert said("torchserve", *ratios).endswith("in gathers of 20: 0.97x with gRPC as REST.")
+
+
+def test_the_answer_of_distance() -> None:
+    """Across the world: what a kept connection, a channel per call and the encoding make of it."""
+    grpc, new, form = (
+        between(cell_of("distance", a, distance=WORLD), b, value)
+        for a, b, value in (
+            (lists.GRPC, lists.PROTOBUF, 1.01),
+            (lists.GRPC_NEW, lists.PROTOBUF, 6.91),
+            (lists.PROTOBUF, lists.JSON, 0.82),
+        )
+    )
+    whole = said("distance", grpc, new, form)
+    for words in ("300 ms", "1.01 times as long", "6.91 times with a channel per call", "0.82 times as long as with"):
+        assert words in whole
+    assert "6.91" not in said("distance", grpc)
+    assert said("distance", new) == ""
+
+
+def test_the_answer_of_frames() -> None:
+    """What each way keeps of one process's frames, best first, size by size; a row without a verdict is left out."""
+    hd, full = (cell_of("frames", SHM, size=size) for size in (HD, FULL_HD))
+    ratios = [
+        between(replace(hd, name=GRPC), IN_PROCESS, 0.3, PER_SECOND),
+        between(hd, IN_PROCESS, 0.97, PER_SECOND),
+        between(full, IN_PROCESS, 0.98, PER_SECOND),
+        between(replace(hd, name=ZMQ), IN_PROCESS, 0.6, PER_SECOND, verdict="no verdict"),
+        between(hd, ZMQ, 1.5, PER_SECOND),
+    ]
+    ratios[0]["a"] = ratios[3]["a"] = hd.id
+    assert f"{HD} {SHM} 0.97, {GRPC} 0.3; at {FULL_HD} {SHM} 0.98." in said("frames", *ratios)
+
+
+def test_the_answer_of_encodings_counts_encode_call_and_decode() -> None:
+    """The least sum is named first; a marked cell is not ranked, and one row alone is no answer."""
+    costs = {
+        "onnx-http-json": (90.0, 40.0),
+        "onnx-http": (1.0, 9.0),
+        "onnx-grpc-typed": (0.1, 0.1),
+        "onnx-grpc": (2.0, 9.5),
+    }
+    cells = [Cell(name, name) for name in KSERVE]
+    analysed = [
+        {"id": cell.id, "p50_ms": {"value": call}, "encode_ms": encode, "decode_ms": 0.5, "marks": []}
+        for cell in cells
+        for encode, call in (costs[cell.name],)
+    ]
+    analysed[list(KSERVE).index("onnx-grpc-typed")]["marks"] = ["its answers do not agree"]
+    result = {"cells": [{"id": c.id, "name": c.name, "size": c.size} for c in cells], "analysis": {"cells": analysed}}
+    found = STUDIES["encodings"].answer(result)
+    for words in ("onnx-http: 10.5 ms", "onnx-grpc 12 ms, onnx-http-json 130 ms", "not ranked"):
+        assert words in found
+    assert STUDIES["encodings"].answer(result | {"analysis": {"cells": analysed[:1]}}) == ""
+
+
+def three(format_: float, server: float, wide: float = 0.01, **factors: Any) -> list[dict[str, Any]]:
+    """What the answer of study format is made of, for one cell of each row."""
+    values = {WHOLE: format_ * server, FORMAT_ONLY: format_, SERVER: server}
+    return [between(Cell(a, a, **factors), b, value, wide=wide) for (a, b), value in values.items()]
+
+
+def test_the_answer_of_format_splits_the_lead_into_its_factors() -> None:
+    """Near and at the largest distance, for one image and one user, on the log scale: 4 = 2 x 2 is half."""
+    far, middle = three(8.0, 2.0, distance=FAR), three(8.0, 0.5, distance="25ms-100mbit")
+    found = said("format", *three(2.0, 2.0), *middle, *far, *three(9.0, 9.0, batch=8))
+    assert "near 50 % was the format (4.00x (3.96 to 4.04) in all = 2.00x" in found
+    assert "150 ms and 100 Mbit/s 75 % was the format" in found
+    assert "25 ms" not in found
+    trips = [toxiproxy.parse(cell.distance).round_trip_ms for cell in STUDIES["format"].cells(False) if cell.distance]
+    assert trips == sorted(trips), "the answer takes the last one as the largest"
+
+
+@pytest.mark.parametrize(
+    ("format_", "server", "says"),
+    [(0.8, 0.5, "there is none"), (1.0, 1.0, "none is shown"), (4.0, 0.5, "all was"), (0.5, 4.0, "nothing was")],
+)
+def test_the_answer_of_format_says_what_kind_of_lead_it_was(format_: float, server: float, says: str) -> None:
+    """No lead at all, none shown, more than the whole, or none of it; without a verdict, or a row, nothing."""
+    ratios = three(format_, server)
+    assert f"near {says}" in said("format", *ratios)
+    assert said("format", *ratios[:2]) == ""
+    ratios[1] |= {"verdict": "no verdict", "low": None, "high": None}
+    assert "nothing can be said" in said("format", *ratios)

@@ -1,36 +1,22 @@
-"""The study `encodings`: every form says the same values, answers are read alike, claims judge made-up ratios."""
+"""The rows of study `encodings`: every form says the same values, and answers are read alike."""
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from seldon import prediction_pb2
 from tritonclient.grpc.service_pb2 import ModelInferRequest, ModelInferResponse
 
-from bench.analysis import claims
-from bench.measure.measured import Cell
-from bench.studies import STUDIES, WAYS
-from bench.studies.encodings import (
-    CLAIMS,
-    ENCODINGS,
-    KSERVE,
-    MANY,
-    ONE,
-    RAW,
-    SELDON,
-    kserve_json,
-    kserve_typed,
-    values,
-)
-from bench.studies.study import LOWER
+from bench.studies.encodings import ONE
 from gateways.core.timing import Stages
 from gateways.transport.seldon import payload
 from locustfiles import payloads
 from locustfiles.answers import WrongAnswer
 from locustfiles.clients import Answer
 from locustfiles.payloads import Images
+from locustfiles.study_routes import WAYS
+from locustfiles.study_routes.encodings import MANY, RAW, SELDON, kserve_json, kserve_typed, values
 from tests.unit.tiny_artifacts import tiny
 
 SIZES = pytest.mark.parametrize("size", [ONE, MANY])
@@ -121,116 +107,3 @@ def test_kserve_answers_are_read_alike() -> None:
     for body in (b"", b"[]", json.dumps({"outputs": [output | {"data": [1.0]}]}).encode()):
         with pytest.raises(WrongAnswer):
             WAYS["onnx-http-json"].format.check(Answer(body), 2)
-
-
-def test_the_cells_are_those_of_the_issue() -> None:
-    """Twelve rows of Seldon's at both sizes, four of KServe's, one user; the quick form has every decoded one."""
-    full, quick = ENCODINGS.cells(False), ENCODINGS.cells(True)
-    assert len(full) == len(set(full)) == 12 * 2 + 4
-    assert {cell.name for cell in full} == set(SELDON) | set(KSERVE)
-    assert {(cell.users, cell.batch, cell.policy) for cell in full} == {(1, 1, "pooled")}
-    assert len(quick) == 12
-    assert set(quick) < set(full)
-    assert {cell.name for cell in quick} > {name for name in SELDON if RAW not in name}
-
-
-def test_the_rows_are_counted_by_their_gateways() -> None:
-    """Envoy knows Seldon's two gateways, and the routes to Triton, by the names of the stack."""
-    assert {WAYS[row].cluster for row in SELDON} == {"seldon-http", "seldon-grpc"}
-    assert {WAYS[row].cluster for row in KSERVE} == {"onnx-http", "onnx-grpc"}
-    assert {WAYS[row].headers.get("x-mode") for row in SELDON if RAW in row} == {"raw"}
-    assert STUDIES["encodings"] is ENCODINGS
-
-
-@pytest.mark.parametrize(
-    ("row", "size", "expected"),
-    [
-        ("seldon-http-ndarray", MANY, 19.355),
-        ("seldon-grpc-ndarray-raw", MANY, 46.03),
-        ("seldon-grpc-tftensor", ONE, 1.57),
-        ("seldon-grpc-tftensor-raw", ONE, None),
-        ("onnx-http", "", None),
-    ],
-)
-def test_published_numbers_stand_beside_their_rows(row: str, size: str, expected: float | None) -> None:
-    """As the tools printed them; raw calls with one value were not published."""
-    found = ENCODINGS.published({"name": row, "size": size})
-    assert list(found.values()) == ([] if expected is None else [expected])
-
-
-def test_every_pair_of_a_claim_is_compared() -> None:
-    """A claim rests on ratios that the study makes, of rows that it has."""
-    for claim in CLAIMS:
-        assert set(claim.pairs) <= set(ENCODINGS.pairs), claim.id
-    assert {name for pair in ENCODINGS.pairs for name in pair} == set(ENCODINGS.routes)
-
-
-def ratio(a: str, b: str, size: str, value: float) -> dict[str, Any]:
-    """A ratio with a narrow interval around `value`."""
-    return {
-        "a": Cell(a, a, size=size).id,
-        "b": Cell(b, b, size=size).id,
-        "a_name": a,
-        "b_name": b,
-        "measure": "p50_ms",
-        "value": value,
-        "low": value * 0.99,
-        "high": value * 1.01,
-        "verdict": "lower" if value < 0.99 else "higher" if value > 1.01 else "no difference shown",
-        "why": [],
-    }
-
-
-def judged(right: float) -> dict[str, str]:
-    """The verdicts where every ratio is `right`, or its inverse where a claim expects the other side."""
-    cells = {cell.id: {"size": cell.size} for cell in ENCODINGS.cells(False)}
-    found = {}
-    for claim in CLAIMS:
-        value = right if claim.expected == LOWER else 1 / right
-        ratios = [ratio(a, b, size, value) for a, b in claim.pairs for size in (MANY, ONE)]
-        (verdict,) = [one for one in claims.judge(ENCODINGS, cells, ratios) if one["id"] == claim.id]
-        found[claim.id] = verdict["verdict"]
-    return found
-
-
-def test_claims_are_judged() -> None:
-    """On the side of the finding it is reproduced, on the other not; a 32nd has to be about a 32nd."""
-    assert set(judged(1 / 40).values()) == {"reproduced"}
-    assert judged(0.5) == dict.fromkeys(judged(0.5), "reproduced") | {"E4": "not reproduced"}
-    assert set(judged(2.0).values()) == {"not reproduced"}
-
-
-def test_a_claim_is_about_its_size_alone() -> None:
-    """What one value shows says nothing of 100,000."""
-    cells = {cell.id: {"size": cell.size} for cell in ENCODINGS.cells(False)}
-    ratios = [ratio("seldon-grpc-tensor", "seldon-http-tensor", ONE, 0.5)]
-    verdicts = {one["id"]: one["verdict"] for one in claims.judge(ENCODINGS, cells, ratios)}
-    assert verdicts["E2"] == "reproduced"
-    assert verdicts["E1"] == "cannot tell"
-
-
-def test_the_answer_counts_encode_call_and_decode() -> None:
-    """The least sum is named first; a marked cell is not ranked, and without two rows there is no answer."""
-    cells = [Cell(name, name) for name in KSERVE]
-    costs = {
-        "onnx-http-json": (90.0, 40.0),
-        "onnx-http": (1.0, 9.0),
-        "onnx-grpc-typed": (0.1, 0.1),
-        "onnx-grpc": (2.0, 9.5),
-    }
-    analysed = [
-        {
-            "id": cell.id,
-            "p50_ms": {"value": costs[cell.name][1]},
-            "encode_ms": costs[cell.name][0],
-            "decode_ms": 0.5,
-            "marks": ["its answers do not agree"] if cell.name == "onnx-grpc-typed" else [],
-        }
-        for cell in cells
-    ]
-    result = {"cells": [{"id": c.id, "name": c.name, "size": c.size} for c in cells], "analysis": {"cells": analysed}}
-    assert ENCODINGS.answer(result) == (
-        "On this machine an image's tensor to Triton costs least as onnx-http: 10.5 ms to encode, call and decode "
-        "(onnx-grpc 12 ms, onnx-http-json 130 ms; not ranked, because no verdict may rest on it: onnx-grpc-typed)."
-    )
-    assert ENCODINGS.answer(result | {"analysis": {"cells": analysed[:1]}}) == ""

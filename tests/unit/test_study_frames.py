@@ -1,4 +1,4 @@
-"""The study `frames`: the pan, the clients of all rows against the real gateway, and the claims on made-up ratios."""
+"""The rows of study `frames`: the pan, and the clients of all rows against the real gateway."""
 
 import json
 import os
@@ -13,36 +13,27 @@ import numpy as np
 import pytest
 import simplejpeg
 
-from bench.analysis import claims
 from bench.analysis.analysis import analyse
 from bench.measure.launcher import Window, launcher
-from bench.measure.measured import Cell, Visit
-from bench.studies import STUDIES, WAYS
-from bench.studies.frames import (
-    CLAIMS,
-    COPIES,
-    DOUBLE,
-    FPS,
-    FRAMES,
-    FULL_HD,
-    GRPC,
-    HD,
-    IN_PROCESS,
-    JPEG_HTTP,
-    MULTIPART_HTTP,
-    PAN,
-    ROWS,
-    SHM,
-    ZMQ,
-    answer,
-    camera,
-    encode,
-)
-from bench.studies.study import LOWER, PER_SECOND
+from bench.measure.measured import Visit
+from bench.studies.frames import FRAMES, FULL_HD
 from locustfiles.answers import WrongAnswer
 from locustfiles.clients import CallError, Payload
 from locustfiles.clients.frames import Changed, DoubleBuffered, SharedMemory, own_memory
 from locustfiles.payloads import Images
+from locustfiles.study_routes import WAYS
+from locustfiles.study_routes.frames import (
+    DOUBLE,
+    HD,
+    IN_PROCESS,
+    JPEG_HTTP,
+    PAN,
+    ROWS,
+    SHM,
+    ZMQ,
+    camera,
+    encode,
+)
 from tests.repository import ROOT
 from tests.unit.bench_runs import change, synthetic_run
 from tests.unit.tiny_artifacts import tiny
@@ -138,7 +129,7 @@ def test_one_frame_ahead_each_call_answers_with_the_frame_before(
 ) -> None:
     """The first with its own; also after the server was away, and after a frame of another size."""
     monkeypatch.setenv("FRAMES", environment["FRAMES"])
-    client = DoubleBuffered(ROWS[DOUBLE], "", "zmq", lambda: None)
+    client = DoubleBuffered("", "zmq", {}, lambda: None)
     pan = camera(HD)
 
     def answers(frames: Sequence[Payload]) -> list[int]:
@@ -159,7 +150,7 @@ def test_one_frame_ahead_each_call_answers_with_the_frame_before(
 def test_a_client_says_that_its_folder_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the volume is not mounted, shared memory fails with what to look at."""
     monkeypatch.setenv("FRAMES", str(tmp_path / "absent"))
-    client = SharedMemory(ROWS[SHM], "", "zmq", lambda: None)
+    client = SharedMemory("", "zmq", {}, lambda: None)
     with pytest.raises(CallError, match="is the volume `frame-memory` mounted"):
         client.send(camera(HD)[0])
     client.close()
@@ -171,7 +162,7 @@ def test_a_client_says_that_the_server_is_not_there(tmp_path: Path, monkeypatch:
     for row in (SHM, DOUBLE, ZMQ):
         client = WAYS[row].format.client
         assert client
-        opened = client(WAYS[row], "", "zmq", lambda: None)
+        opened = client("", "zmq", {}, lambda: None)
         with pytest.raises(CallError, match="docker compose --profile transport up"):
             opened.send(camera(HD)[0])
         opened.close()
@@ -211,17 +202,6 @@ def test_a_frame_that_is_not_the_inverted_one_is_wrong() -> None:
             ROWS[row].format.check(changed(wrong), 1)
 
 
-def test_the_cells() -> None:
-    """Every row with one user, directly: at 720p, and in the whole study at 1080p too; that is within its time."""
-    assert STUDIES["frames"] is FRAMES
-    assert all(WAYS[row] is route for row, route in ROWS.items())
-    for quick, sizes in ((True, {HD}), (False, {HD, FULL_HD})):
-        cells = FRAMES.cells(quick)
-        assert {(cell.name, cell.size) for cell in cells} == {(row, size) for row in ROWS for size in sizes}
-        assert {(cell.users, cell.target, cell.policy, cell.batch) for cell in cells} == {(1, "direct", "pooled", 1)}
-    assert len(FRAMES.cells(False)) * FRAMES.blocks * (FRAMES.seconds + 1.4) <= 7 * 60
-
-
 def test_a_client_that_works_hard_is_no_reason_for_doubt() -> None:
     """The study has no gate; the CPU time of a frame is that of the client's process and what the server said."""
     run = synthetic_run(study="frames", names=["onnx-http"], batches=[1], users=[1])
@@ -234,75 +214,3 @@ def test_a_client_that_works_hard_is_no_reason_for_doubt() -> None:
     assert cell["marks"] == []
     assert cell["server_cpu_ms"] == {"value": 2.5, "low": None, "high": None}
     assert cell["client_cpu_ms"]["value"] == pytest.approx(0.9 * 2000 / (cell["requests"] / cell["blocks"]))
-
-
-def test_the_published_rows() -> None:
-    """Nine of the eleven rows have a number; that of shared memory is 95 of 105 frames per second."""
-    assert (len(FPS), FPS[IN_PROCESS], FPS[SHM], FPS[MULTIPART_HTTP]) == (9, 105, 95, 3.5)
-    assert FRAMES.published({"name": SHM}) == {"published": 95}
-    assert FRAMES.published({"name": "frames-grpc-stream"}) == {}
-
-
-def test_copies_are_declared_for_every_row() -> None:
-    """None in one process and in shared memory."""
-    assert set(COPIES) == set(ROWS)
-    assert {row for row, copies in COPIES.items() if not copies} == {IN_PROCESS, SHM, DOUBLE}
-
-
-def ratio(a: str, b: str, value: float, size: str = HD) -> dict[str, Any]:
-    """A ratio of frames per second with a narrow interval around `value`."""
-    return {
-        "a": Cell(a, a, target="direct", size=size).id,
-        "b": Cell(b, b, target="direct", size=size).id,
-        "a_name": a,
-        "b_name": b,
-        "measure": PER_SECOND,
-        "value": value,
-        "low": value * 0.99,
-        "high": value * 1.01,
-        "verdict": "lower" if value < 0.99 else "higher" if value > 1.01 else "no difference shown",
-        "why": [],
-    }
-
-
-def judged(right: float) -> dict[str, str]:
-    """The verdicts where every ratio is `right`, or its inverse where a claim expects the other side."""
-    cells = {cell.id: {"size": cell.size} for cell in FRAMES.cells(False)}
-    found = {}
-    for claim in CLAIMS:
-        value = 1 / right if claim.expected == LOWER else right
-        ratios = [ratio(a, b, value) for a, b in claim.pairs]
-        (verdict,) = [one for one in claims.judge(FRAMES, cells, ratios) if one["id"] == claim.id]
-        found[claim.id] = verdict["verdict"]
-    return found
-
-
-def test_claims_are_judged() -> None:
-    """On the side of the finding it is reproduced, on the other not; one that names a size has to reach it."""
-    assert set(judged(5).values()) == {"reproduced"}
-    sized = dict.fromkeys(["zmq-grpc", "grpc-http"], "not reproduced")
-    assert judged(1.2) == dict.fromkeys(judged(1.2), "reproduced") | sized
-    assert set(judged(0.5).values()) == {"not reproduced"}
-
-
-def test_every_claim_rests_on_pairs_that_are_compared() -> None:
-    """Else it could never be judged; and each row is set against the baseline."""
-    assert {pair for claim in CLAIMS for pair in claim.pairs} <= set(FRAMES.pairs)
-    assert {(row, IN_PROCESS) for row in ROWS} - {(IN_PROCESS, IN_PROCESS)} <= set(FRAMES.pairs)
-
-
-def test_the_answer_is_what_each_way_keeps() -> None:
-    """Best first, size by size; without a verdict a row is left out."""
-    cells = [{"id": cell.id, "size": cell.size} for cell in FRAMES.cells(False)]
-    ratios = [
-        ratio(GRPC, IN_PROCESS, 0.3),
-        ratio(SHM, IN_PROCESS, 0.97),
-        ratio(SHM, IN_PROCESS, 0.98, FULL_HD),
-        ratio(ZMQ, IN_PROCESS, 0.6) | {"verdict": "no verdict"},
-        ratio(SHM, ZMQ, 1.5),
-    ]
-    assert answer({"cells": cells, "analysis": {"ratios": ratios}}) == (
-        "On this machine, of one process's frames per second are kept at 1280x720 frames-shm-zmq 0.97, "
-        "frames-grpc 0.3; at 1920x1080 frames-shm-zmq 0.98."
-    )
-    assert answer({"cells": cells, "analysis": {"ratios": []}}) == ""
