@@ -18,9 +18,9 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.studies import WAYS, offered
-from locustfiles import distance, settings
+from locustfiles import settings, toxiproxy
 from locustfiles.clients import CallError
+from locustfiles.study_routes import WAYS, offered
 
 if TYPE_CHECKING:
     from locust.env import Environment
@@ -45,7 +45,7 @@ def main() -> int:
         names = options.routes or settings.fit(offered(), settings.serving_at(options.host))
         chosen = settings.parse(vars(options), names)
         if chosen.distance:
-            distance.apply(chosen.distance)
+            toxiproxy.apply(chosen.distance)
     except (settings.BadSetting, CallError) as bad:
         parser.error(str(bad))
     users = options.users or 2 * len(names)

@@ -11,8 +11,8 @@ import locust  # noqa: F401  patches the standard library: first
 sys.path.append(str(Path(__file__).parents[1]))  # whatever folder Locust is started in
 
 from locustfiles import lifecycle  # noqa: F401  tells Locust what its processes do
-from bench.studies import offered
 from locustfiles.routes import ROUTES
+from locustfiles.study_routes import offered
 from locustfiles.user import RouteUser, by_route
 
 

@@ -9,13 +9,15 @@ from itertools import combinations
 from typing import Any
 
 from bench.analysis import claims, hypotheses, statistics
-from bench.analysis.statistics import IMAGES_PER_S, MIN_BLOCKS, Estimate, Interval, Window, figure, share
+from bench.analysis.statistics import IMAGES_PER_S, MIN_BLOCKS, Estimate, Interval, Window
+from bench.figures import figure, share
 from bench.measure import split
 from bench.measure.measured import GATE, Cell, Run, Visit, of_tensors
 from bench.measure.plan import PUBLISHED_METHOD
-from bench.studies import STUDIES, WAYS
+from bench.studies import STUDIES
 from locustfiles.clients.policy import COLD
 from locustfiles.recorder import MIN_CALLS
+from locustfiles.study_routes import WAYS
 
 LOST = 0.01
 """The share of calls that may fail, or start late in an open loop, before the rest no longer stands for all."""

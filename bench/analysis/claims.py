@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from bench.analysis.hypotheses import CANNOT_TELL, NOT_REPRODUCED, REPRODUCED, SAME
-from bench.analysis.statistics import figure
+from bench.figures import figure
 from bench.studies.study import EQUAL, HIGHER, LOWER, P50, PER_SECOND, RECEIVED, SIZE_SHARE, Claim, Study
 
 SHOWS, CONTRADICTS, UNCLEAR = "shows it", "contradicts it", "does not tell"

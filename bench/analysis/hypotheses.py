@@ -15,11 +15,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from bench.analysis import published
-from bench.analysis.published import P50, THROUGHPUT
-from bench.analysis.statistics import figure, share
+from bench.figures import figure, share
 from bench.measure.measured import Run
 from bench.measure.split import COMPUTE, DECODE, ENCODE, QUEUE
+from bench.studies import published
+from bench.studies.published import P50, THROUGHPUT
 from locustfiles.routes import ROUTES
 
 REPRODUCED, NOT_REPRODUCED, CANNOT_TELL = "reproduced", "not reproduced", "cannot tell"

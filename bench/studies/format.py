@@ -17,15 +17,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from bench.analysis import published as fiveway
-from bench.analysis.statistics import figure, share
+from bench.figures import figure, share
 from bench.measure.measured import Cell
+from bench.studies import published as fiveway
 from bench.studies.study import HIGHER, LOWER, MEDIAN, P50, PER_SECOND, Claim, Measure, Study, cross
-from locustfiles.distance import parse
-from locustfiles.routes import ROUTES
+from locustfiles.study_routes.format import PYTORCH, ROWS
+from locustfiles.toxiproxy import parse
 
-PYTORCH = "jpeg-http"
-ROWS = (PYTORCH, "onnx-jpeg-http", "onnx-jpeg-grpc", "onnx-http", "onnx-grpc")
 WHOLE, FORMAT_ONLY, SERVER = ("onnx-http", PYTORCH), ("onnx-http", "onnx-jpeg-http"), ("onnx-jpeg-http", PYTORCH)
 NEAR, FAR = "", "150ms-100mbit"
 DISTANCES = ("0ms-100mbit", "25ms-100mbit", FAR)
@@ -34,10 +32,10 @@ _ONE = Cell("", "")
 
 def cells(quick: bool) -> list[Cell]:
     if quick:
-        return cross(_ONE, distance=(NEAR, "25ms-100mbit"), route=ROWS)
+        return cross(_ONE, distance=(NEAR, "25ms-100mbit"), route=list(ROWS))
     many = [_ONE, replace(_ONE, users=8), replace(_ONE, batch=8)]
-    near = [cell for base in many for cell in cross(base, route=ROWS)]
-    return near + cross(_ONE, distance=DISTANCES, route=ROWS)
+    near = [cell for base in many for cell in cross(base, route=list(ROWS))]
+    return near + cross(_ONE, distance=DISTANCES, route=list(ROWS))
 
 
 def published(cell: Mapping[str, Any]) -> Mapping[str, float]:
@@ -169,7 +167,7 @@ FORMAT = Study(
     name="format",
     question="Of what PyTorch with JPEG wins, how much is the format, and how much the server?",
     source=f"the 5-way comparison ({fiveway.SOURCE}), which has three of the rows",
-    routes={row: ROUTES[row] for row in ROWS},
+    routes=ROWS,
     cells=cells,
     pairs={
         WHOLE: "format and server",

@@ -9,7 +9,7 @@ from typing import Any
 
 from bench.measure.measured import Cell
 
-FOLDER = Path(__file__).parents[1] / "studies" / "published"
+FOLDER = Path(__file__).with_name("published")
 SOURCE = "github.com/dahlianadkarni/ai_inference_img_similarity at cd9aa5da7ea1"
 P50, THROUGHPUT, COMPUTE = "p50_ms", "images_per_s", "server_compute_ms"
 # Measure -> its file, its unit, and the factor that the letter of a column stands for.
