@@ -275,7 +275,6 @@ COPY proto/gen proto/gen
 COPY models/photos models/photos
 COPY gateways/core/recently gateways/core/
 COPY locustfiles locustfiles
-COPY bench bench
 USER 65532:65532
 EXPOSE 8089
 CMD ["locust"]

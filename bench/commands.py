@@ -18,12 +18,15 @@ from bench.measure.plan import Plan
 from bench.measure.progress import Progress
 from bench.measure.run import carry_out, problems
 from bench.report import results, study_page, summary
-from bench.studies import STUDIES, WAYS
+from bench.studies import STUDIES
 from locustfiles import serving, settings
 from locustfiles.calls import model_of
 from locustfiles.clients.policy import POLICIES, POOLED
 from locustfiles.payloads import photo_sizes
 from locustfiles.routes import MAX_BATCH, ROUTES
+from locustfiles.study_routes import WAYS
+from locustfiles.study_routes.fiveway import BATCHES, CONCURRENCY
+from locustfiles.study_routes.fiveway import ROWS as FIVEWAY
 
 AA = "aa"
 _WHICH = "which routes; default: those of the five that make sense for the served model"
@@ -74,9 +77,7 @@ def parser() -> argparse.ArgumentParser:
 
     three = studies.add_parser("truth", help="the same cells by wrk and a raw gRPC client", formatter_class=_Defaults)
     three.add_argument("--routes", type=_names, metavar="A,B", help=_WHICH)
-    three.add_argument(
-        "--concurrency", type=_numbers, default=list(plan.CONCURRENCY), metavar="N,N", help="users at once"
-    )
+    three.add_argument("--concurrency", type=_numbers, default=list(CONCURRENCY), metavar="N,N", help="users at once")
     _common(three)
     three.set_defaults(run=cross_check)
 
@@ -145,12 +146,12 @@ def _numbers(text: str) -> list[int]:
 
 
 def fiveway(options: argparse.Namespace) -> int:
-    routes = options.routes or settings.fit(plan.FIVEWAY, serving.now())
+    routes = options.routes or settings.fit(FIVEWAY, serving.now())
     batches = options.batches
     if batches is None:
         largest = largest_batch(routes[0], options) if routes else 1
-        batches = [batch for batch in (plan.QUICK_BATCHES if options.quick else plan.BATCHES) if batch <= largest]
-    concurrency = options.concurrency if options.concurrency is not None else plan.CONCURRENCY
+        batches = [batch for batch in (plan.QUICK_BATCHES if options.quick else BATCHES) if batch <= largest]
+    concurrency = options.concurrency if options.concurrency is not None else CONCURRENCY
     cells = []
     for target in options.target:
         for policy in options.policy:
@@ -261,7 +262,7 @@ def cross_check(options: argparse.Namespace) -> int:
     cells = [
         Cell(route, route, users=users, target=target)
         for target in options.target
-        for route in options.routes or settings.fit(plan.FIVEWAY, serving.now())
+        for route in options.routes or settings.fit(FIVEWAY, serving.now())
         for users in options.concurrency
     ]
     check(cells, options)

@@ -22,11 +22,11 @@ from typing import Any
 
 from bench.analysis import statistics
 from bench.analysis.statistics import Estimate, Window
+from bench.measure.cells import settings_of
 from bench.measure.launcher import LoadError
 from bench.measure.measured import INTERRUPTED, Cell, Visit
 from bench.measure.progress import Progress
 from bench.report.results import ResultError
-from locustfiles import settings
 from locustfiles.calls import requests_of
 from locustfiles.clients import DEADLINE_S
 from locustfiles.clients.policy import POOLED, PUBLISHED
@@ -72,7 +72,7 @@ class Target:
 def target(cell: Cell, host: str) -> Target:
     """The requests of a cell, the same bytes that Locust's users send. Raises as requests_of does."""
     route = ROUTES[cell.route]
-    chosen = settings.of(cell, host)
+    chosen = settings_of(cell, host)
     address, path = chosen.address(route), route.path.format(model=chosen.served(route))
     headers = {**route.format.headers, **route.headers}
     ready = requests_of(route, chosen)

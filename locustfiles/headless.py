@@ -16,9 +16,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from bench.studies import offered
-from locustfiles import distance, serving, settings
+from locustfiles import serving, settings, toxiproxy
 from locustfiles.clients import CallError
+from locustfiles.study_routes import offered
 
 # What Locust needs to start, and to stop its processes, beyond the run itself.
 MARGIN_S = 60
@@ -39,7 +39,7 @@ def main() -> int:
         names = options.routes or settings.fit(offered(), serving.now())
         chosen = settings.parse(vars(options), names)
         if chosen.distance:
-            distance.apply(chosen.distance)
+            toxiproxy.apply(chosen.distance)
     except (settings.BadSetting, serving.NothingServed, CallError) as bad:
         parser.error(str(bad))
     users = options.users or 2 * len(names)

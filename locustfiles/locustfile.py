@@ -7,10 +7,9 @@ from pathlib import Path
 
 import locust  # patches the standard library: first
 
-from bench.studies import offered
 from locustfiles import overlap, result, settings
-from locustfiles.page.forms import forms as page
-from locustfiles.page.forms import live, routes_tab, shape
+from locustfiles.page import forms, live, routes_tab, shape
+from locustfiles.study_routes import offered
 from locustfiles.user import user_class
 
 globals().update({name: user_class(route) for name, route in offered().items()})
@@ -42,7 +41,7 @@ def start(environment: locust.env.Environment, **_: object) -> None:
         locust.events.quit.add_listener(partial(leave_at_once, environment.runner))  # type: ignore[no-untyped-call]
     elif environment.web_ui:
         matrix = shape.Matrix(environment)
-        page.teach(environment, environment.web_ui, matrix)
+        forms.teach(environment, environment.web_ui, matrix)
         routes_tab.show(environment, environment.web_ui, live.listen(environment), matrix)
     else:
         routes = list(environment.user_classes_by_name)

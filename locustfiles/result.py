@@ -8,7 +8,7 @@ from locust.env import Environment
 from locust.runners import MasterRunner
 from locust.stats import StatsEntry
 
-from bench.studies import WAYS
+from locustfiles.study_routes import WAYS
 
 
 def write(path: Path, environment: Environment, routes: Collection[str]) -> None:

@@ -4,17 +4,16 @@ import os
 import re
 from argparse import ArgumentParser
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from bench.measure.measured import Cell
-from bench.studies import WAYS, first_size
-from locustfiles import distance, serving
+from locustfiles import serving, toxiproxy
 from locustfiles.clients.policy import POLICIES, POOLED
 from locustfiles.payloads import ALL, photo_sizes
 from locustfiles.routes import MAX_BATCH, ROUTES, Route
 from locustfiles.serving import Serving
+from locustfiles.study_routes import WAYS, first_size
 
 EDGE, DIRECT = "edge", "direct"
 
@@ -40,7 +39,7 @@ class Settings:
     def address(self, route: Route) -> str:
         """host:port that the clients of `route` connect to."""
         if self.distance:
-            return distance.ADDRESS
+            return toxiproxy.ADDRESS
         if self.target == EDGE:
             return self.host
         return direct_address(route.direct) if self.target == DIRECT and route.direct else edge_address(self.target)
@@ -138,7 +137,7 @@ def parse(values: Mapping[str, Any], routes: Iterable[str]) -> Settings:
         if values["target"] != EDGE:
             raise BadSetting(f"a distance is to this stack's edge: choose target {EDGE}")
         try:
-            distance.parse(values["distance"])
+            toxiproxy.parse(values["distance"])
         except ValueError as wrong:
             raise BadSetting(str(wrong)) from None
     try:
@@ -150,13 +149,6 @@ def parse(values: Mapping[str, Any], routes: Iterable[str]) -> Settings:
         raise BadSetting(f"{reasons}. Choose from {', '.join(fit(ROUTES, now))}")
     size, far = values.get("size") or "", values.get("distance") or ""
     return Settings(host, batch, values["photo"], values["target"], values["policy"], now, size, far)
-
-
-def of(cell: Cell, host: str) -> Settings:
-    """The choices of a cell that has been checked; raises BadSetting."""
-    address = edge_address(host)
-    chosen = Settings(address, cell.batch, cell.photo, cell.target, cell.policy)
-    return replace(chosen, size=cell.size, distance=cell.distance)
 
 
 def direct_address(name: str) -> str:

@@ -48,7 +48,7 @@ def connect(route: Route, chosen: settings.Settings, on_connect: Callable[[], No
 
     def make() -> Client:
         if route.format.client:
-            return route.format.client(route, address, path, on_connect)
+            return route.format.client(address, path, headers, on_connect=on_connect)
         if route.format.protocol == "HTTP":
             return HttpClient(address, path, headers, on_connect=on_connect, method=route.method)
         if route.format.grpcio or chosen.policy == PUBLISHED:

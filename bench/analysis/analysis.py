@@ -9,14 +9,16 @@ from itertools import combinations
 from typing import Any, Final, Literal
 
 from bench.analysis import claims, statistics
-from bench.result import Analysis, Found, Interval, Ratio
-from bench.analysis.statistics import IMAGES_PER_S, MIN_BLOCKS, Estimate, Window, figure, share
+from bench.analysis.statistics import IMAGES_PER_S, MIN_BLOCKS, Estimate, Window
+from bench.figures import figure, share
 from bench.measure import split
 from bench.measure.measured import GATE, Cell, Run, Visit
 from bench.measure.plan import PUBLISHED_METHOD
-from bench.studies import STUDIES, WAYS
+from bench.result import Analysis, Found, Interval, Ratio
+from bench.studies import STUDIES
 from locustfiles.clients.policy import COLD
 from locustfiles.recorder import MIN_CALLS
+from locustfiles.study_routes import WAYS
 
 LOST = 0.01
 """The share of calls that may fail, or start late in an open loop, before the rest no longer stands for all."""
@@ -69,7 +71,9 @@ def analyse(run: Run, *, price_per_hour: float | None = None) -> Analysis:
     doubt_what_may_be_chance(ratios)
     found = [one.found for one in cells]
     factors = {cell.id: asdict(cell) for cell, _ in run.cells}
-    verdicts = claims.judge(study, factors, [*ratios, *claims.sizes(study, factors, found)], found) if study else []
+    verdicts = []
+    if study and not (study.of_photos and (run.environment.get("model") or {}).get("takes") == "tensors"):
+        verdicts = claims.judge(study, factors, [*ratios, *claims.sizes(study, factors, found)], found)
     return Analysis(statistics.CONFIDENCE, statistics.RESAMPLES, found, ratios, verdicts)
 
 

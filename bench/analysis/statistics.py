@@ -194,19 +194,6 @@ def beyond_chance(p_values: Sequence[float]) -> float:
     return max(counted, default=0.0)
 
 
-def figure(ratio: float) -> str:
-    """Two decimals, and as many more as keep it from reading as 1 when it is not."""
-    for decimals in (2, 3, 4):
-        if round(ratio, decimals) != 1:
-            return f"{ratio:.{decimals}f}"
-    return "1.00"
-
-
-def share(part: float) -> str:
-    """A share of one as a whole percentage."""
-    return f"{100 * part:.0f} %"
-
-
 def shared(a: Sequence[Window], b: Sequence[Window]) -> tuple[list[Window], list[Window]]:
     """The windows of the blocks that both have."""
     common = {window.block for window in a} & {window.block for window in b}

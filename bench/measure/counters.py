@@ -23,9 +23,10 @@ from pathlib import Path
 from urllib.parse import quote
 
 from bench.measure.measured import Cell
-from bench.studies import WAYS
-from locustfiles.routes import BOTH, Route
+from locustfiles.clients import BOTH
+from locustfiles.routes import Route
 from locustfiles.settings import DIRECT, EDGE, direct_address, native
+from locustfiles.study_routes import WAYS
 
 EDGE_STATISTICS, TRITON = "edge:9901", "triton:8000"
 LISTENER = "listener.0.0.0.0_8080.downstream_cx_total"

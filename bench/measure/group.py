@@ -18,15 +18,16 @@ from locust import runners
 from locust.env import Environment
 
 from bench.measure import counters
+from bench.measure.cells import settings_of
 from bench.measure.measured import Cell, Visit, timed_ms
 from bench.measure.meter import CellUser, Meter
-from bench.studies import WAYS
-from locustfiles import distance, serving, settings, tensors
+from locustfiles import serving, settings, tensors, toxiproxy
 from locustfiles.calls import model_of, requests_of
 from locustfiles.clients import CallError, grpcio
 from locustfiles.clients.policy import COLD, PUBLISHED, SHARED
 from locustfiles.payloads import Images, photos
 from locustfiles.recorder import Histogram
+from locustfiles.study_routes import WAYS
 
 WORKERS = 2
 """Load processes of a cell, at most one per user. One where a connection is shared: processes cannot share it."""
@@ -47,7 +48,7 @@ def visit(job: Mapping[str, Any], result: Visit) -> None:
     """Fill in the result of one visit. Forks the workers, and is their master. Raises GroupError."""
     cell = Cell(**job["cell"])
     route = WAYS[cell.route]
-    chosen = settings.of(cell, job["host"])
+    chosen = settings_of(cell, job["host"])
     try:
         served = chosen.served(route)
         requests_of(route, chosen)  # before the fork: the workers share what is prepared
@@ -63,7 +64,7 @@ def visit(job: Mapping[str, Any], result: Visit) -> None:
     children = [_fork_worker(port, cell, user, i, workers, job) for i in range(workers)]
     if cell.distance:  # after the fork: to find the proxy by its name starts a thread
         try:
-            distance.apply(cell.distance)
+            toxiproxy.apply(cell.distance)
         except CallError as error:
             raise GroupError(f"{cell.route}: {error}") from error
 

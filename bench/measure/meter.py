@@ -14,10 +14,10 @@ from bench.measure import split
 from bench.measure.arrivals import arrivals
 from bench.measure.measured import Cell, timed_ms
 from bench.measure.parity import DECODERS
-from bench.studies import WAYS
 from locustfiles import settings
 from locustfiles.clients import Answer
 from locustfiles.recorder import Histogram
+from locustfiles.study_routes import WAYS
 from locustfiles.user import Call, RouteUser
 
 RAMP = 0.15

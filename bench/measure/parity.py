@@ -19,14 +19,15 @@ from numpy.typing import NDArray
 from torchserve.inference_pb2 import PredictionResponse
 from tritonclient.grpc.service_pb2 import ModelInferResponse
 
+from bench.measure.cells import settings_of
 from bench.measure.measured import Cell
-from bench.studies import WAYS
-from locustfiles import payloads, settings, tensors
+from locustfiles import payloads, tensors
 from locustfiles.answers import WrongAnswer
 from locustfiles.calls import check_of, requests_of
 from locustfiles.clients import Answer, CallError
 from locustfiles.routes import Route
 from locustfiles.settings import BadSetting, Settings, edge_address
+from locustfiles.study_routes import WAYS
 from locustfiles.user import connect
 
 MIN_COSINE = 0.999
@@ -80,7 +81,7 @@ def _equal(cells: Sequence[Cell], host: str) -> dict[str, _Verdict]:
         route = WAYS[cell.route]
         assert route.format.read
         try:
-            chosen = settings.of(cell, host)
+            chosen = settings_of(cell, host)
             client = connect(route, chosen)
             try:
                 payload = requests_of(route, chosen)[0]

@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from bench.measure.launcher import Window
 from bench.measure.measured import Cell
 from locustfiles.clients.policy import PUBLISHED
+from locustfiles.study_routes import fiveway
 
-FIVEWAY = ("jpeg-http", "onnx-http", "onnx-grpc", "trt-http", "trt-grpc")
-BATCHES, CONCURRENCY = (1, 4, 8, 16, 32), (1, 8, 16)
 QUICK_BATCHES = (1, 8, 32)
 
 FAIR, PUBLISHED_METHOD = "fair", "published"
@@ -52,14 +51,12 @@ class Plan:
 
 def matrix(base: Cell, batches: Sequence[int], concurrency: Sequence[int]) -> list[Cell]:
     """The published matrix for one route: every batch with one user, every number of users at batch 1."""
-    cells = [replace(base, batch=batch, users=1) for batch in batches]
-    cells += [replace(base, batch=1, users=users) for users in concurrency]
-    return list(dict.fromkeys(cells))
+    return [replace(base, batch=batch, users=users) for batch, users in fiveway.matrix(batches, concurrency)]
 
 
 def scaled(window: Window, batch: int) -> Window:
     """A longer window for larger batches, whose calls are longer: twice as long for the largest."""
-    return replace(window, seconds=window.seconds * (1 + (batch - 1) / (BATCHES[-1] - 1)))
+    return replace(window, seconds=window.seconds * (1 + (batch - 1) / (fiveway.BATCHES[-1] - 1)))
 
 
 def published_window(cell: Cell) -> Window:

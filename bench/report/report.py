@@ -10,11 +10,11 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
-from bench.analysis import published
 from bench.measure.measured import from_json, of_tensors
 from bench.report import plots, results
 from bench.report.plots import Plot, Ratio
 from bench.report.results import Row, bracketed, by_batch, by_users, digits, escaped
+from bench.studies import published
 
 REFERENCE = "jpeg-http"
 P50, THROUGHPUT = "p50_ms", "images_per_s"

@@ -18,7 +18,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 
 from bench.measure.measured import FINISHED, SCHEMA, Run, of_tensors
-from bench.studies import WAYS
+from locustfiles.study_routes import WAYS
 
 RESULT = "result.json"
 INTERVALS = ("p50_ms", "p90_ms", "p99_ms", "images_per_s", "cost_per_million_images")

@@ -1,205 +1,19 @@
-"""REST against gRPC without a model: a structured request, an image as base64 text, an image as bytes.
+"""REST against gRPC without a model. The rows, and how each asks, are in locustfiles/study_routes/base.py."""
 
-All rows of one kind ask for the same and get the same answer: ENTRIES entries, and of an image its length and its CRC,
-so that it was received, and decoded where it was text. The ways of asking:
-
-- echo-http: FastAPI, asked by the client of every HTTP route here. Behind echo-http-fast it is msgspec and pybase64.
-- echo-httpx: the same server, asked as the original did, by a client in pure Python; echo-http2: that one over HTTP/2.
-- echo-grpc: grpc.aio, a call each; echo-grpc-stream: one stream per user, a message each way per request.
-"""
-
-import base64
-import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
-from fiveway.transport.v1 import base_pb2 as pb
-from google.protobuf.message import DecodeError, Message
-
-from bench.analysis.statistics import figure
+from bench.figures import figure
 from bench.measure.measured import Cell
 from bench.studies.study import EQUAL, HIGHER, LOWER, MEDIAN, PER_SECOND, Claim, Study, cross, per_calls, rows_of
 from bench.studies.torchserve import SOURCE
-from locustfiles import payloads
-from locustfiles.answers import WrongAnswer
-from locustfiles.clients import Answer, Client, Payload
-from locustfiles.clients.python_http import HttpxClient
-from locustfiles.payloads import Encoder, Images, photo_sizes
-from locustfiles.routes import BOTH, UNARY, Format, Route
+from locustfiles.payloads import photo_sizes
+from locustfiles.study_routes.base import BASE64, BINARY, HUNDRED_ROW, KINDS, ROWS, STREAM, STRUCTURED
 
 CALLS = 20
-ENTRIES, HUNDRED = 10, 100
 SMALL, MEDIUM, LARGE = SIZES = photo_sizes()[1:]
-STRUCTURED, BASE64, BINARY = KINDS = ("structured", "base64", "binary")
-# About 1 kB, as the original's.
-_FIELDS: Mapping[str, Any] = {"name": "Hello", "text": "World", "attributes": {str(i): str(i) for i in range(100)}}
-
-
-def structured_json(images: Images) -> Payload:
-    """Two texts, a number, a map."""
-    return Payload(json.dumps({**_FIELDS, "entries": ENTRIES}).encode(), 1)
-
-
-def structured_grpc(images: Images) -> Payload:
-    return _message(pb.StructuredRequest(**_FIELDS, entries=ENTRIES))
-
-
-def structured_100_grpc(images: Images) -> Payload:
-    return _message(pb.StructuredRequest(**_FIELDS, entries=HUNDRED))
-
-
-def structured_stream(images: Images) -> Payload:
-    return _message(pb.StructuredStreamRequest(request=pb.StructuredRequest(**_FIELDS, entries=ENTRIES)))
-
-
-def base64_json(images: Images) -> Payload:
-    return Payload(json.dumps({"image": _base64(images), "entries": ENTRIES}).encode(), 1)
-
-
-def base64_grpc(images: Images) -> Payload:
-    return _message(pb.Base64Request(image=_base64(images), entries=ENTRIES))
-
-
-def binary_grpc(images: Images) -> Payload:
-    return _message(_binary(images))
-
-
-def binary_stream(images: Images) -> Payload:
-    return _message(pb.BinaryStreamRequest(request=_binary(images)))
-
-
-def _base64(images: Images) -> str:
-    return base64.b64encode(payloads.jpeg(images).body).decode()
-
-
-def _binary(images: Images) -> pb.BinaryRequest:
-    return pb.BinaryRequest(image=payloads.jpeg(images).body, entries=ENTRIES)
-
-
-def _message(message: Message) -> Payload:
-    return Payload(message.SerializeToString(), 1)
-
-
-def check_json(answer: Answer, images: int) -> None:
-    _expect(answer.body.count(b'"label"'), ENTRIES)
-
-
-def check_grpc(kind: type[Message], answer: Answer, images: int, entries: int = ENTRIES) -> None:
-    try:
-        message: Any = kind.FromString(answer.body)
-    except DecodeError as error:
-        raise WrongAnswer(f"not a {kind.DESCRIPTOR.name}") from error
-    _expect(len(getattr(message, "response", message).entries), entries)
-
-
-def _expect(answered: int, entries: int) -> None:
-    if answered != entries:
-        raise WrongAnswer(f"{answered} of {entries} entries")
-
-
-def read_json(answer: Answer) -> Any:
-    """The answer as Python's own things."""
-    return json.loads(answer.body)
-
-
-def read_grpc(kind: type[Message], answer: Answer) -> Any:
-    """The same of a message: the dictionary that the JSON is."""
-    message: Any = kind.FromString(answer.body)
-    message = getattr(message, "response", message)
-    entries = [{"label": entry.label, "score": entry.score} for entry in message.entries]
-    if isinstance(message, pb.StructuredResponse):
-        return {"name": message.name, "text": message.text, "entries": entries, "attributes": dict(message.attributes)}
-    return {"size_bytes": message.size_bytes, "crc32": message.crc32, "entries": entries}
-
-
-def _httpx(http2: bool, route: Route, address: str, path: str, on_connect: Callable[[], None]) -> Client:
-    return HttpxClient(address, path, route.format.headers, on_connect=on_connect, http2=http2)
-
-
-_JSON = {"content-type": "application/json"}
-# Kind -> encoder, headers, end of the path.
-_HTTP: Mapping[str, tuple[Encoder, Mapping[str, str], str]] = {
-    STRUCTURED: (structured_json, _JSON, "structured"),
-    BASE64: (base64_json, _JSON, "base64"),
-    BINARY: (payloads.jpeg, {"content-type": "image/jpeg"}, f"binary?entries={ENTRIES}"),
-}
-# Kind -> method, encoder, message of the answer.
-_GRPC: Mapping[str, tuple[str, Encoder, type[Message]]] = {
-    STRUCTURED: ("Structured", structured_grpc, pb.StructuredResponse),
-    BASE64: ("Base64", base64_grpc, pb.Base64Response),
-    BINARY: ("Binary", binary_grpc, pb.BinaryResponse),
-}
-_STREAM: Mapping[str, tuple[str, Encoder, type[Message]]] = {
-    STRUCTURED: ("StructuredStream", structured_stream, pb.StructuredStreamResponse),
-    BINARY: ("BinaryStream", binary_stream, pb.BinaryStreamResponse),
-}
-
-
-def _asks(kind: str) -> str:
-    """Of an image length and CRC are asked for, however it is sent."""
-    return STRUCTURED if kind == STRUCTURED else "image"
-
-
-def _http(way: str, kind: str, prefix: str = "", http2: bool | None = None) -> Route:
-    encode, headers, path = _HTTP[kind]
-    client = None if http2 is None else partial(_httpx, http2)
-    return Route(
-        f"{way}-{kind}",
-        f"/transport/{prefix}{path}",
-        "echo-http:8000",
-        Format("HTTP", encode, check_json, headers, max_batch=1, read=read_json, client=client),
-        of="echo-http",
-        asks=_asks(kind),
-        modelless=True,
-    )
-
-
-def _grpc(way: str, kind: str, messages: str = UNARY) -> Route:
-    method, encode, answered = (_GRPC if messages == UNARY else _STREAM)[kind]
-    return Route(
-        f"{way}-{kind}",
-        f"/fiveway.transport.v1.BaseService/{method}",
-        "echo-grpc:50051",
-        Format(
-            "gRPC",
-            encode,
-            partial(check_grpc, answered),
-            max_batch=1,
-            read=partial(read_grpc, answered),
-            grpcio=True,
-            messages=messages,
-        ),
-        of="echo-grpc",
-        asks=_asks(kind),
-        modelless=True,
-    )
-
-
-_SAME = _grpc("echo-grpc", STRUCTURED)
-# The original's gRPC server answered ten times as many as its REST server.
-_HUNDRED = replace(
-    _SAME,
-    name="echo-grpc-structured-100",
-    format=replace(
-        _SAME.format,
-        encode=structured_100_grpc,
-        check=partial(check_grpc, pb.StructuredResponse, entries=HUNDRED),
-    ),
-    asks=f"{HUNDRED} entries",
-)
-_PUBLISHED_ROWS = [make for kind in KINDS for make in (_http("echo-http", kind), _grpc("echo-grpc", kind))]
-_ROWS = (
-    *_PUBLISHED_ROWS,
-    *(_http("echo-httpx", kind, http2=False) for kind in KINDS),
-    *(_http("echo-http-fast", kind, "fast/") for kind in KINDS),
-    *(_http("echo-http2", kind, http2=True) for kind in (STRUCTURED, BINARY)),
-    *(_grpc("echo-grpc-stream", kind, BOTH) for kind in _STREAM),
-    _HUNDRED,
-)
-ROWS: Mapping[str, Route] = {route.name: route for route in _ROWS}
 # The original's, with our HTTP client and with its own.
 _ORIGINAL = [f"{way}-{kind}" for way in ("echo-http", "echo-httpx", "echo-grpc") for kind in (BASE64, BINARY)]
 _IMAGES = [name for name in ROWS if STRUCTURED not in name]
@@ -211,7 +25,7 @@ def cells(quick: bool) -> list[Cell]:
     """
     one, gather = Cell("", ""), Cell("", "", users=CALLS, gather=True)
     structured = [name for name in ROWS if STRUCTURED in name]
-    if quick:  # what has a size comes last: the page would begin with it (studies.first_size)
+    if quick:
         return cross(gather, photo=[SMALL], route=_IMAGES) + cross(gather, size=[STRUCTURED], route=structured)
     others = [name for name in _IMAGES if name not in _ORIGINAL]
     alone = [name for name in _IMAGES if "httpx" not in name and "http2" not in name]
@@ -219,7 +33,7 @@ def cells(quick: bool) -> list[Cell]:
         cross(gather, size=[STRUCTURED], route=structured)
         + cross(gather, photo=SIZES, route=_ORIGINAL)
         + cross(gather, photo=[LARGE], route=others)
-        + cross(one, size=[STRUCTURED], route=[name for name in structured if name != _HUNDRED.name])
+        + cross(one, size=[STRUCTURED], route=[name for name in structured if name != HUNDRED_ROW])
         + cross(one, photo=[MEDIUM], route=alone)
     )
 
@@ -292,12 +106,12 @@ BASE = Study(
         **{(f"echo-httpx-{kind}", f"echo-http-{kind}"): "client" for kind in KINDS},
         **{(f"echo-http-fast-{kind}", f"echo-http-{kind}"): "server" for kind in KINDS},
         **{(f"echo-http2-{kind}", f"echo-httpx-{kind}"): "HTTP version" for kind in (STRUCTURED, BINARY)},
-        **{(f"echo-grpc-stream-{kind}", f"echo-grpc-{kind}"): "stream" for kind in _STREAM},
+        **{(f"echo-grpc-stream-{kind}", f"echo-grpc-{kind}"): "stream" for kind in STREAM},
         **{(f"{way}-{BASE64}", f"{way}-{BINARY}"): "encoding" for way in ("echo-http", "echo-httpx", "echo-grpc")},
-        (_HUNDRED.name, "echo-grpc-structured"): "answer",
-        (_HUNDRED.name, "echo-http-structured"): "protocol and answer",
+        (HUNDRED_ROW, "echo-grpc-structured"): "answer",
+        (HUNDRED_ROW, "echo-http-structured"): "protocol and answer",
     },
-    measures=(per_calls(CALLS), MEDIAN),
+    measures=(replace(per_calls(CALLS), published=published), MEDIAN),
     columns=("size", "photo"),
     claims=(
         *_finding(
@@ -350,7 +164,6 @@ BASE = Study(
             size=1.4,
         ),
     ),
-    published=published,
     answer=answer,
     flaws=(
         (

@@ -14,7 +14,7 @@ from typing import Any
 from bench.figures import figure, share
 from bench.measure.measured import Cell
 from bench.measure.split import COMPUTE, DECODE, ENCODE, QUEUE
-from bench.result import Analysis, Found, Judged, Ratio
+from bench.result import Analysis, Found, Judged
 from bench.studies.study import (
     CANNOT_TELL, HIGHER, LOWER, MEDIAN, NOT_REPRODUCED, P50, PER_SECOND, PUBLISHED, REPRODUCED, TIME, Claim, Measure,
     Study,
@@ -166,13 +166,14 @@ def transport_share(cell: Found) -> float:
     return 1 - sum(split[part] for part in (COMPUTE, QUEUE, DECODE)) / latency if latency else 0.0
 
 
-def where_the_time_goes(ratio: Ratio, a: Found, b: Found) -> str:
+def where_the_time_goes(a: Found, b: Found, kind: str) -> str:
     """Of the calls of two cells; nothing without a time split."""
     if not a.split or not b.split:
         return ""
     most = share(max(transport_share(a), transport_share(b)))
-    limit = f": a protocol can change {most} at most" if ratio.kind == "protocol" else ""
-    return f"Of a call, {ratio.a_name} spends {_parts(a)}, {ratio.b_name} {_parts(b)}{limit}"
+    limit = f": a protocol can change {most} at most" if kind == "protocol" else ""
+    first, second = (f"{cell.id.partition('/')[0]} {_parts(cell)}" for cell in (a, b))
+    return f"Of a call, {first.replace(' ', ' spends ', 1)}, {second}{limit}"
 
 
 def _parts(cell: Found) -> str:
@@ -235,7 +236,7 @@ def _published_shares() -> str:
 
 def answer(result: Any) -> str:
     """Which protocol took less time in how many comparisons of one model on one server."""
-    ratios: Sequence[Ratio] = [ratio for ratio in result["analysis"]["ratios"] if ratio["kind"] == "protocol"]
+    ratios = [ratio for ratio in result["analysis"]["ratios"] if ratio["kind"] == "protocol"]
     said = [ratio["verdict"] for ratio in ratios if ratio["measure"] == P50 and ratio["users"] == 1]
     if not said:
         return ""

@@ -17,15 +17,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from bench.analysis import published as fiveway
-from bench.analysis.statistics import figure, share
+from bench.figures import figure, share
 from bench.measure.measured import Cell
+from bench.studies import fiveway
 from bench.studies.study import HIGHER, LOWER, MEDIAN, P50, PER_SECOND, Claim, Measure, Study, cross
-from locustfiles.distance import parse
-from locustfiles.routes import ROUTES
+from locustfiles.study_routes.format import PYTORCH, ROWS
+from locustfiles.toxiproxy import parse
 
-PYTORCH = "jpeg-http"
-ROWS = (PYTORCH, "onnx-jpeg-http", "onnx-jpeg-grpc", "onnx-http", "onnx-grpc")
 WHOLE, FORMAT_ONLY, SERVER = ("onnx-http", PYTORCH), ("onnx-http", "onnx-jpeg-http"), ("onnx-jpeg-http", PYTORCH)
 NEAR, FAR = "", "150ms-100mbit"
 DISTANCES = ("0ms-100mbit", "25ms-100mbit", FAR)
@@ -34,19 +32,17 @@ _ONE = Cell("", "")
 
 def cells(quick: bool) -> list[Cell]:
     if quick:
-        return cross(_ONE, distance=(NEAR, "25ms-100mbit"), route=ROWS)
+        return cross(_ONE, distance=(NEAR, "25ms-100mbit"), route=list(ROWS))
     many = [_ONE, replace(_ONE, users=8), replace(_ONE, batch=8)]
-    near = [cell for base in many for cell in cross(base, route=ROWS)]
-    return near + cross(_ONE, distance=DISTANCES, route=ROWS)
+    near = [cell for base in many for cell in cross(base, route=list(ROWS))]
+    return near + cross(_ONE, distance=DISTANCES, route=list(ROWS))
 
 
 def published(cell: Mapping[str, Any]) -> Mapping[str, float]:
     """The p50 of the 5-way comparison. Its clients were at some distance, which it does not say: it stands at none."""
     if cell["distance"]:
         return {}
-    key = cell["route"], cell["batch"], cell["users"], fiveway.P50
-    found = {device: fiveway.value(device, *key) for device in fiveway.devices()}
-    return {device: value for device, value in found.items() if value is not None}
+    return fiveway.published(cell["route"], cell["batch"], cell["users"], P50)
 
 
 def _near(cell: Mapping[str, Any]) -> bool:
@@ -57,16 +53,6 @@ def _far(cell: Mapping[str, Any]) -> bool:
     return bool(cell["distance"])
 
 
-def _times(a: str, b: str, batch: int = 1, users: int = 1, measure: str = fiveway.P50) -> str:
-    """The published ratio a / b on each device."""
-    found = []
-    for device in fiveway.devices():
-        one, other = (fiveway.value(device, route, batch, users, measure) for route in (a, b))
-        if one and other:
-            found.append(f"{one / other:.2f}x on {device}")
-    return f"{a} / {b} {' and '.join(found)}"
-
-
 _WINS = [(tensor, PYTORCH) for tensor in ("onnx-http", "onnx-grpc")]
 _FORMATS = [FORMAT_ONLY, ("onnx-grpc", "onnx-jpeg-grpc")]
 _PROTOCOLS = [("onnx-grpc", "onnx-http"), ("onnx-jpeg-grpc", "onnx-jpeg-http")]
@@ -75,7 +61,7 @@ CLAIMS = (
     Claim(
         "F1",
         "PyTorch with JPEG wins against Triton with tensors (one user, near)",
-        f"{_times(*WHOLE)}; at batch 8 {_times(*WHOLE, batch=8)}",
+        f"{fiveway.published_ratio(*WHOLE)}; at batch 8 {fiveway.published_ratio(*WHOLE, batch=8)}",
         _WINS,
         HIGHER,
         where=lambda cell: _near(cell) and cell["users"] == 1,
@@ -83,7 +69,7 @@ CLAIMS = (
     Claim(
         "F2",
         "PyTorch with JPEG wins against Triton with tensors (one user, 100 Mbit/s, up to 150 ms)",
-        f"{_times(*WHOLE)}, at a distance that was not stated",
+        f"{fiveway.published_ratio(*WHOLE)}, at a distance that was not stated",
         _WINS,
         HIGHER,
         where=_far,
@@ -107,7 +93,7 @@ CLAIMS = (
     Claim(
         "F5",
         "gRPC is slower than HTTP for one image (whatever the format)",
-        _times(*_PROTOCOLS[0]),
+        fiveway.published_ratio(*_PROTOCOLS[0]),
         _PROTOCOLS,
         HIGHER,
         where=lambda cell: cell["batch"] == cell["users"] == 1,
@@ -115,7 +101,7 @@ CLAIMS = (
     Claim(
         "F6",
         "HTTP serves more than gRPC with 8 callers (whatever the format)",
-        f"images per second: {_times(*_PROTOCOLS[0], users=8, measure=fiveway.THROUGHPUT)}",
+        f"images per second: {fiveway.published_ratio(*_PROTOCOLS[0], users=8, measure=PER_SECOND)}",
         _PROTOCOLS,
         LOWER,
         measure=PER_SECOND,
@@ -169,7 +155,7 @@ FORMAT = Study(
     name="format",
     question="Of what PyTorch with JPEG wins, how much is the format, and how much the server?",
     source=f"the 5-way comparison ({fiveway.SOURCE}), which has three of the rows",
-    routes={row: ROUTES[row] for row in ROWS},
+    routes=ROWS,
     cells=cells,
     pairs={
         WHOLE: "format and server",
@@ -180,10 +166,9 @@ FORMAT = Study(
         ("onnx-jpeg-grpc", "onnx-jpeg-http"): "protocol",
         ("onnx-grpc", "onnx-http"): "protocol",
     },
-    measures=(MEDIAN, Measure("images per second", PER_SECOND)),
+    measures=(replace(MEDIAN, published=published), Measure("images per second", PER_SECOND)),
     columns=("distance",),
     claims=CLAIMS,
-    published=published,
     flaws=(
         (
             "PyTorch got JPEGs and Triton got tensors: format, server and engine changed together",

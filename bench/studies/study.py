@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from bench.measure.measured import GATE, Cell
 from bench.measure.split import PARTS
-from bench.result import Analysis, Found, Interval, Judged, Ratio
+from bench.result import Analysis, Found, Interval, Judged
 from locustfiles.routes import Route
 
 PUBLISHED = Path(__file__).with_name("published")
@@ -134,8 +134,8 @@ class Study:
     """Factors whose first value alone the claims are about, where a run has several."""
     of_photos: bool = False
     """Its claims are about photos: with a model that takes tensors they are not judged."""
-    explain: Callable[[Ratio, Found, Found], str] = lambda ratio, a, b: ""
-    """More on the cause of a ratio than the measured factors that differ, by its two cells."""
+    explain: Callable[[Found, Found, str], str] = lambda a, b, kind: ""
+    """More on the cause of a ratio of this kind than the measured factors that differ between its two cells."""
     across: Callable[[Analysis, Analysis, tuple[str, str]], Judged] | None = None
     """Judges the claim that is about two devices, of their analyses and names."""
 

@@ -6,20 +6,15 @@ TorchServe: typed-grpc carries JPEG bytes, because its proto says bytes; typed-h
 bytes are base64 text.
 """
 
-import base64
-import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from torchserve.inference_pb2 import PredictionResponse, PredictionsRequest
-
-from bench.analysis.statistics import figure
+from bench.figures import figure
 from bench.measure.measured import Cell
 from bench.studies.study import EQUAL, LOWER, MEDIAN, PER_SECOND, Claim, Study, cross, per_calls, rows_of
-from locustfiles import answers, payloads
-from locustfiles.clients import Answer, Payload
-from locustfiles.payloads import Images, photo_sizes
-from locustfiles.routes import ROUTES, Format, Route
+from locustfiles.payloads import photo_sizes
+from locustfiles.study_routes.torchserve import ROWS
 
 SOURCE = (
     "M. Mendez, Image Transmission for Computer Vision: A Comparison of Torchserve's REST and gRPC, 24 February 2023"
@@ -27,50 +22,6 @@ SOURCE = (
 )
 CALLS = 20
 SIZES = photo_sizes()[1:]
-
-
-def base64_http(images: Images) -> Payload:
-    """The JSON that our handler takes in place of a JPEG: {"image": base64}."""
-    text = base64.b64encode(payloads.jpeg(images).body).decode()
-    return Payload(json.dumps({"image": text}).encode(), 1)
-
-
-def base64_grpc(images: Images) -> Payload:
-    """TorchServe's generic message with the same JSON under the key `data`."""
-    asked = PredictionsRequest(model_name=images.served, input={"data": base64_http(images).body})
-    return Payload(asked.SerializeToString(), 1)
-
-
-def read_http(answer: Answer) -> list[list[float]]:
-    """[1, D], of TorchServe's JSON: as parity.DECODERS has the other rows' answers."""
-    return [json.loads(answer.body)["embedding"]]
-
-
-def read_grpc(answer: Answer) -> list[list[float]]:
-    """The same of the JSON inside TorchServe's generic message."""
-    return read_http(Answer(PredictionResponse.FromString(answer.body).prediction))
-
-
-def _beside(name: str, format_: Format) -> Route:
-    """A row that asks an existing route in another format."""
-    route = ROUTES[name]
-    return Route(f"{name}-base64", route.path, route.direct, format_, of=name)
-
-
-_ROWS = (
-    ROUTES["torchserve-http"],
-    ROUTES["torchserve-grpc"],
-    _beside(
-        "torchserve-http",
-        Format(
-            "HTTP", base64_http, answers.json_vectors, {"content-type": "application/json"}, max_batch=1, read=read_http
-        ),
-    ),
-    _beside("torchserve-grpc", Format("gRPC", base64_grpc, answers.torchserve_grpc, max_batch=1, read=read_grpc)),
-    ROUTES["typed-grpc"],
-    ROUTES["typed-http"],
-)
-ROWS: Mapping[str, Route] = {route.name: route for route in _ROWS}
 
 _PUBLISHED = {
     "torchserve-http": ("REST", "binary"),
@@ -132,7 +83,7 @@ TORCHSERVE = Study(
         ("typed-http", "torchserve-http-base64"): "contract",
         ("typed-grpc", "typed-http"): "protocol and encoding",
     },
-    measures=(per_calls(CALLS), MEDIAN),
+    measures=(replace(per_calls(CALLS), published=published), MEDIAN),
     claims=(
         Claim(
             "T1",
@@ -162,7 +113,6 @@ TORCHSERVE = Study(
             where=lambda cell: not cell["gather"],
         ),
     ),
-    published=published,
     answer=answer,
     flaws=(
         (

@@ -8,6 +8,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+UNARY, ANSWERS, BOTH = "unary", "a stream of answers", "an open stream, a message each way per request"
+"""How many messages a gRPC call has."""
+START_TRANSPORT = "start it with docker compose --profile transport up --build --wait"
+"""What to do where a server of the profile `transport` does not answer."""
 DEADLINE_S = 30.0
 """An answer that takes longer than this is a failure."""
 

@@ -1,8 +1,8 @@
 """The clients of the study `frames`: a camera's frame there, the changed one back, and read.
 
 What is on the clock differs from every other client: a frame is decoded, encoded and read for every call, because that
-is what a video pipeline does (bench/studies/frames.py). Only `carry` differs between them. Those of ZeroMQ block
-the process while they wait: they are for one user.
+is what a video pipeline does (study_routes/frames.py). Only `carry` differs between them. Those of ZeroMQ block the
+process while they wait: they are for one user.
 """
 
 import base64
@@ -27,10 +27,8 @@ import zmq
 from fiveway.transport.v1 import frames_pb2 as pb
 from numpy.typing import NDArray
 
-from locustfiles.clients import DEADLINE_S, Answer, CallError, Client, Payload
+from locustfiles.clients import BOTH, DEADLINE_S, START_TRANSPORT, UNARY, Answer, CallError, Client, Payload
 from locustfiles.clients.http import HttpClient
-from locustfiles.distance import START
-from locustfiles.routes import BOTH, UNARY, Route
 
 CHANNELS = 3
 QUALITY, SUBSAMPLING = 95, "420"
@@ -111,7 +109,7 @@ class InProcess(FrameClient):
 
     _changed: Pixels | None = None
 
-    def __init__(self, route: Route, address: str, path: str, on_connect: Callable[[], None]) -> None:
+    def __init__(self, address: str, path: str, headers: Mapping[str, str], on_connect: Callable[[], None]) -> None:
         pass
 
     def carry(self, frame: Pixels) -> tuple[Pixels, Mapping[str, Any]]:
@@ -127,7 +125,7 @@ class ZmqFrames(FrameClient):
     """ZeroMQ, REQ to REP, over an IPC socket in the shared folder: a JSON head and the frame's bytes, without a copy of
     our own on either side."""
 
-    def __init__(self, route: Route, address: str, path: str, on_connect: Callable[[], None]) -> None:
+    def __init__(self, address: str, path: str, headers: Mapping[str, str], on_connect: Callable[[], None]) -> None:
         self._path = folder() / path
         self._context: zmq.Context[zmq.Socket[bytes]] | None = None
 
@@ -144,7 +142,7 @@ class ZmqFrames(FrameClient):
         """A request; its answer has to be collected before the next. Raises CallError."""
         if self._context is None:
             if not self._path.is_socket():  # ZeroMQ would wait for it
-                raise CallError(f"ZeroMQ: no server at {self._path}: {START}")
+                raise CallError(f"ZeroMQ: no server at {self._path}: {START_TRANSPORT}")
             self._context = zmq.Context()
             self._socket = self._context.socket(zmq.REQ)
             self._socket.setsockopt(zmq.LINGER, 0)
@@ -289,14 +287,16 @@ class DoubleBuffered(SharedMemory):
 
 
 class GrpcFrames(FrameClient):
-    """Our typed message, in a call for each frame or on an open stream: Route.format.messages."""
+    """Our typed message, in a call for each frame (UNARY) or on an open stream (BOTH)."""
 
-    def __init__(self, route: Route, address: str, path: str, on_connect: Callable[[], None]) -> None:
+    def __init__(
+        self, messages: str, address: str, path: str, headers: Mapping[str, str], on_connect: Callable[[], None]
+    ) -> None:
         # It wants gevent's patches, which only the load's processes have.
         from locustfiles.clients.grpcio import CLIENTS
 
-        self._request, self._response = MESSAGES[route.format.messages]
-        self._client: Client = CLIENTS[route.format.messages](address, path, {}, on_connect=on_connect)
+        self._request, self._response = MESSAGES[messages]
+        self._client: Client = CLIENTS[messages](address, path, headers, on_connect=on_connect)
 
     def carry(self, frame: Pixels) -> tuple[Pixels, Mapping[str, Any]]:
         height, width, _ = frame.shape
@@ -338,8 +338,8 @@ JPEG = Text(
 class HttpFrames(FrameClient):
     """Base of what goes over HTTP/1.1 on a kept connection."""
 
-    def __init__(self, route: Route, address: str, path: str, on_connect: Callable[[], None]) -> None:
-        self._client = HttpClient(address, path, route.format.headers, on_connect=on_connect)
+    def __init__(self, address: str, path: str, headers: Mapping[str, str], on_connect: Callable[[], None]) -> None:
+        self._client = HttpClient(address, path, headers, on_connect=on_connect)
 
     def exchange(self, body: bytes) -> Answer:
         """One request; raises CallError."""
@@ -352,8 +352,10 @@ class HttpFrames(FrameClient):
 class TextFrames(HttpFrames):
     """The frame as text in JSON."""
 
-    def __init__(self, text: Text, route: Route, address: str, path: str, on_connect: Callable[[], None]) -> None:
-        super().__init__(route, address, path, on_connect)
+    def __init__(
+        self, text: Text, address: str, path: str, headers: Mapping[str, str], on_connect: Callable[[], None]
+    ) -> None:
+        super().__init__(address, path, headers, on_connect)
         self._text = text
 
     def carry(self, frame: Pixels) -> tuple[Pixels, Mapping[str, Any]]:

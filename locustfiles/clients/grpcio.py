@@ -15,8 +15,7 @@ import grpc.experimental.gevent
 from gevent import monkey
 from gevent.threadpool import ThreadPool
 
-from locustfiles.clients import DEADLINE_S, Answer, CallError, Payload, joined
-from locustfiles.routes import ANSWERS, BOTH, UNARY
+from locustfiles.clients import ANSWERS, BOTH, DEADLINE_S, UNARY, Answer, CallError, Payload, joined
 
 if not monkey.is_module_patched("threading"):
     raise RuntimeError("import locust (or gevent's monkey patch) before locustfiles.clients.grpcio")

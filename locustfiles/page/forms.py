@@ -9,9 +9,9 @@ from locust.env import Environment
 from locust.runners import STATE_RUNNING, STATE_SPAWNING, STATE_STOPPING, MasterRunner
 from locust.web import WebUI
 
-from locustfiles import distance, settings
+from locustfiles import settings, toxiproxy
 from locustfiles.clients import CallError
-from locustfiles.page.forms import shape
+from locustfiles.page import shape
 from locustfiles.settings import BadSetting
 
 RESULTS = Path(os.environ.get("RESULTS", "/results"))
@@ -83,7 +83,7 @@ def put_away(chosen: settings.Settings) -> None:
     """Put the edge as far away as was chosen, before anybody connects; raises BadSetting."""
     if chosen.distance:
         try:
-            distance.apply(chosen.distance)
+            toxiproxy.apply(chosen.distance)
         except CallError as error:
             raise BadSetting(str(error)) from None
 

@@ -16,9 +16,9 @@ from flask import Blueprint, Response, jsonify, make_response, request
 from locust.env import Environment
 from locust.web import WebUI
 
-from bench.studies import WAYS
 from locustfiles.page.live import WINDOW_S, Row, Table
 from locustfiles.page.shape import NAME, Matrix
+from locustfiles.study_routes import WAYS
 
 COLUMNS: Mapping[str, tuple[str, str]] = {
     "requests": ("Requests", ",d"),

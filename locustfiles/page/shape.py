@@ -6,18 +6,19 @@ within each of these, so that a machine that slows down slows all of them. For i
 
 import time
 from argparse import ArgumentParser
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from locust import LoadTestShape, User
 from locust.env import Environment
 
-from bench.measure.measured import Cell
-from bench.measure.plan import BATCHES, CONCURRENCY, FIVEWAY, matrix
 from locustfiles import serving
 from locustfiles.page.live import STEP, on
 from locustfiles.routes import ROUTES
 from locustfiles.settings import BadSetting, fit
+from locustfiles.study_routes.fiveway import ROWS as FIVEWAY
+from locustfiles.study_routes.fiveway import matrix
 
 NAME = "5-way matrix"
 """What the page's list of shapes calls it."""
@@ -67,15 +68,23 @@ def check(values: Mapping[str, Any], picked: Collection[str]) -> tuple[str, ...]
         raise BadSetting(str(nothing)) from None
 
 
-def steps(routes: Sequence[str]) -> list[Cell]:
+@dataclass(frozen=True, slots=True)
+class Step:
+    """So many users of one route, with so many images in each request."""
+
+    route: str
+    batch: int
+    users: int
+
+    @property
+    def label(self) -> str:
+        """E.g. `onnx-grpc b1 c8`."""
+        return f"{self.route} b{self.batch} c{self.users}"
+
+
+def steps(routes: Iterable[str]) -> list[Step]:
     """The matrix of these routes, in the order of the run."""
-    of_each = [matrix(Cell(name, name), BATCHES, CONCURRENCY) for name in routes]
-    return [cell for alike in zip(*of_each, strict=True) for cell in alike]
-
-
-def label(step: Cell) -> str:
-    """E.g. `onnx-grpc b1 c8`."""
-    return f"{step.route} b{step.batch} c{step.users}"
+    return [Step(route, batch, users) for batch, users in matrix() for route in routes]
 
 
 class Matrix(LoadTestShape):
@@ -99,13 +108,13 @@ class Matrix(LoadTestShape):
             self._script = self._run(steps([name for name in FIVEWAY if name in picked]))
         return next(self._script, None)
 
-    def _run(self, plan: Sequence[Cell]) -> Iterator[Tick]:
+    def _run(self, plan: Sequence[Step]) -> Iterator[Tick]:
         options = self._environment.parsed_options
         assert options
-        self.states = {label(step): AHEAD for step in plan}
+        self.states = {step.label: AHEAD for step in plan}
         for step in plan:
             users = [self._environment.user_classes_by_name[step.route]]
-            name = label(step)
+            name = step.label
             # The options go to the workers with each order to start or stop users: these users begin with this batch.
             options.batch = step.batch
             self._tell(name, counts=False)

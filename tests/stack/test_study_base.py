@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from bench.studies.base import BASE, CALLS, ROWS
-from locustfiles.routes import BOTH
+from bench.studies.base import BASE, CALLS
+from locustfiles.clients import BOTH
+from locustfiles.study_routes.base import ROWS
 from tests.stack.runs import answered, finished, verdicts
 
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from bench.studies.lists import CHUNKS, CHUNKS_64K, DISTANCE, GRPC, GRPC_64K, GRPC_NEW, JSON, PROTOBUF
+from bench.studies.distance import DISTANCE
+from locustfiles.study_routes.distance import CHUNKS, CHUNKS_64K, GRPC, GRPC_64K, GRPC_NEW, JSON, PROTOBUF
 from tests.stack.runs import answered, bench, finished, result, verdicts, visits
 
 FAR, NEAR = "150ms-100mbit", "0ms-100mbit"

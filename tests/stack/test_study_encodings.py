@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from bench.studies.encodings import ENCODINGS, RAW
+from bench.studies.encodings import ENCODINGS
+from locustfiles.study_routes.encodings import RAW
 from tests.stack.runs import answered, finished, verdicts
 
 

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from bench.studies.format import FORMAT, PYTORCH, ROWS
+from bench.studies.format import FORMAT
+from locustfiles.study_routes.format import PYTORCH, ROWS
 from tests.stack.runs import answered, finished, verdicts, visits
 
 ROUND_TRIP_MS = 25

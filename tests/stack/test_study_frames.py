@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from bench.studies.frames import FRAMES, IN_PROCESS, ROWS
+from bench.studies.frames import FRAMES
+from locustfiles.study_routes.frames import IN_PROCESS, ROWS
 from tests.docker import container, docker
 from tests.stack.runs import answered, finished, verdicts
 

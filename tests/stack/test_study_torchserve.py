@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from bench.studies.torchserve import ROWS, TORCHSERVE
+from bench.studies.torchserve import TORCHSERVE
+from locustfiles.study_routes.torchserve import ROWS
 from tests.stack.runs import answered, finished, verdicts
 
 

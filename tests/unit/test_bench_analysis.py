@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.analysis import hypotheses, published
+from bench.analysis import hypotheses
 from bench.analysis.analysis import analyse, doubt_what_may_be_chance
 from bench.measure.measured import GATE, Cell, Run, Visit
 from bench.measure.split import PARTS
+from bench.studies import published
 from locustfiles.clients.policy import COLD, PUBLISHED, SHARED
 from tests.unit.bench_runs import TENSOR_BYTES, cell_id, change, median_ms, synthetic_run, visit
 

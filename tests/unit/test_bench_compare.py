@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bench.analysis.compare import ALIKE, DRIFT, FACTORS, NAMES, REFUSED, UNREADABLE, Comparison, Line, compare, main
+from bench.report.compare import ALIKE, DRIFT, FACTORS, NAMES, REFUSED, UNREADABLE, Comparison, Line, compare, main
 from bench.report.results import ResultError
 from tests.unit.test_bench_results import SERVICE, edited, result
 

@@ -10,15 +10,16 @@ from bench.measure.arrivals import arrivals
 from bench.measure.launcher import Window
 from bench.measure.measured import Cell, Run, Visit, from_json
 from bench.measure.plan import Plan
+from locustfiles.study_routes import fiveway
 
 
 def cells() -> tuple[Cell, ...]:
-    return tuple(cell for route in plan.FIVEWAY for cell in plan.matrix(Cell(route, route), (1, 8), (1, 16)))
+    return tuple(cell for route in fiveway.ROWS for cell in plan.matrix(Cell(route, route), (1, 8), (1, 16)))
 
 
 def test_a_matrix_has_every_batch_alone_and_every_concurrency_at_batch_1() -> None:
     """One user at batch 1 belongs to both halves, and is measured once."""
-    found = plan.matrix(Cell("onnx-http", "onnx-http"), plan.BATCHES, plan.CONCURRENCY)
+    found = plan.matrix(Cell("onnx-http", "onnx-http"), fiveway.BATCHES, fiveway.CONCURRENCY)
     assert [(cell.batch, cell.users) for cell in found] == [(1, 1), (4, 1), (8, 1), (16, 1), (32, 1), (1, 8), (1, 16)]
 
 

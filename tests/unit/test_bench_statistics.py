@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from bench.analysis import statistics
 from bench.analysis.statistics import IMAGES_PER_S, Estimate, Interval, Window
+from bench.figures import figure
 from bench.measure.measured import Visit
 from locustfiles.recorder import Histogram
 
@@ -275,4 +276,4 @@ def test_one_bucket_is_known_to_the_recorder_s_resolution() -> None:
 )
 def test_a_figure_reads_as_one_only_when_it_is(ratio: float, text: str) -> None:
     """Limits close to 1 keep the digits that say on which side they are."""
-    assert statistics.figure(ratio) == text
+    assert figure(ratio) == text

@@ -7,7 +7,7 @@ import pytest
 from google.protobuf import text_format
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
-from bench.measure import plan
+from locustfiles.study_routes.fiveway import BATCHES, CONCURRENCY
 from models.builder.repository import MAX_BATCH, Accelerator, config, jpeg_config, preprocess_config
 from models.builder.spec import MODELS, ImageSpec, Spec
 
@@ -72,7 +72,7 @@ def test_with_a_gpu_the_trt_model_is_tensorrts_alone() -> None:
 def test_with_a_gpu_every_batch_of_the_study_is_warm(checksum: str) -> None:
     """Its serial batches, and what its callers can form together; on a CPU that would cost memory and win nothing."""
     warm = {sample.batch_size for sample in parsed("efficientnet_lite0", "gpu", checksum=checksum).model_warmup}
-    assert warm >= {*plan.BATCHES, *range(1, max(plan.CONCURRENCY) + 1)}
+    assert warm >= {*BATCHES, *range(1, max(CONCURRENCY) + 1)}
     assert not parsed("efficientnet_lite0", checksum=checksum).model_warmup
 
 

@@ -14,13 +14,13 @@ import uvicorn
 from google.protobuf import json_format
 from seldon import prediction_pb2 as pb
 
-from bench.studies.encodings import ENCODERS
 from gateways.transport.seldon import payload
 from gateways.transport.seldon_grpc import health as grpc_health
 from gateways.transport.seldon_grpc.server import SERVICE, running
 from gateways.transport.seldon_http.app import PATH, create_app
 from gateways.web import admission
 from locustfiles.payloads import Images
+from locustfiles.study_routes.encodings import ENCODERS
 from tests.unit.backend_servers import until
 
 MIB = 1024 * 1024

@@ -9,10 +9,11 @@ import pytest
 from bench.analysis import claims
 from bench.analysis.hypotheses import CANNOT_TELL, NOT_REPRODUCED, REPRODUCED
 from bench.measure.plan import START_S
-from bench.studies import STUDIES, WAYS, first_size, offered
+from bench.studies import STUDIES
 from bench.studies.study import EQUAL, HIGHER, LOWER, P50, PER_SECOND, Claim, Measure, Study, per_calls
 from locustfiles.routes import ROUTES
 from locustfiles.settings import parse
+from locustfiles.study_routes import STUDY_ROUTES, WAYS, first_size, offered
 from tests.unit.tiny_artifacts import declare
 
 QUICK_S, FULL_S = 120, 900
@@ -151,9 +152,11 @@ def test_the_page_offers_a_study_where_it_is_told_to(monkeypatch: pytest.MonkeyP
     """STUDY names whose rows are user classes; without it they are the stack's routes, and another name is refused."""
     assert offered() is ROUTES
     monkeypatch.setenv("STUDY", "base")
-    assert offered() is STUDIES["base"].routes
-    monkeypatch.setenv("STUDY", "distance")
-    assert first_size() == STUDIES["distance"].cells(True)[0].size
+    assert offered() is STUDY_ROUTES["base"]
+    for study in STUDIES.values():
+        monkeypatch.setenv("STUDY", study.name)
+        assert offered() is STUDY_ROUTES[study.name] is study.routes
+        assert first_size() == next((cell.size for cell in study.cells(True) if not cell.gather), "")
     monkeypatch.setenv("STUDY", "speed")
     with pytest.raises(SystemExit, match="STUDY=speed: choose from"):
         offered()

@@ -11,17 +11,18 @@ import pytest
 
 from bench.analysis import claims
 from bench.measure.measured import Cell
-from bench.studies import STUDIES, WAYS
-from bench.studies.base import BASE, KINDS, ROWS, SIZES
+from bench.studies import STUDIES
+from bench.studies.base import BASE, SIZES
 from bench.studies.study import EQUAL
 from gateways.transport.echo_grpc.service import create_server
 from gateways.transport.echo_http.app import create_app
 from locustfiles import payloads
 from locustfiles.answers import WrongAnswer
-from locustfiles.clients import Answer, CallError, Payload
+from locustfiles.clients import BOTH, Answer, CallError, Payload
 from locustfiles.clients.python_http import HttpxClient
 from locustfiles.payloads import Images
-from locustfiles.routes import BOTH
+from locustfiles.study_routes import WAYS
+from locustfiles.study_routes.base import KINDS, ROWS
 from tests.unit.test_bench_group import good, load  # noqa: F401  fixtures
 
 IMAGES = Images(payloads.photos("360x640")[:1], Path(), "")

@@ -12,39 +12,41 @@ from fiveway.transport.v1 import distance_pb2 as pb
 
 from bench.analysis import claims
 from bench.measure.measured import Cell
-from bench.studies import STUDIES, WAYS
-from bench.studies.lists import (
-    CHUNK,
-    CHUNKS,
-    CHUNKS_64K,
+from bench.studies import STUDIES
+from bench.studies.distance import (
     CITY,
     CLAIMS,
     DISTANCE,
     DISTANCES,
     FEW,
+    MANY,
+    NEAR,
+    OCEAN,
+    WORLD,
+    answer,
+    published_kb,
+)
+from bench.studies.study import RECEIVED
+from locustfiles import toxiproxy
+from locustfiles.answers import WrongAnswer
+from locustfiles.clients import ANSWERS, UNARY, Answer
+from locustfiles.clients.policy import COLD
+from locustfiles.payloads import Images
+from locustfiles.study_routes import WAYS
+from locustfiles.study_routes.distance import (
+    CHUNK,
+    CHUNKS,
+    CHUNKS_64K,
     GRPC,
     GRPC_64K,
     GRPC_NEW,
     GZIP,
     JSON,
     LIST,
-    MANY,
-    NEAR,
-    OCEAN,
     PROTOBUF,
     ROWS,
     STREAM,
-    WORLD,
-    answer,
-    published_kb,
 )
-from bench.studies.study import RECEIVED
-from locustfiles import distance
-from locustfiles.answers import WrongAnswer
-from locustfiles.clients import Answer
-from locustfiles.clients.policy import COLD
-from locustfiles.payloads import Images
-from locustfiles.routes import ANSWERS, UNARY
 
 NUMBERS = np.random.default_rng(1).uniform(0.01, 1, (2_500, 6))
 ROWS_OF_NUMBERS = [[float(number) for number in row] for row in NUMBERS]
@@ -128,7 +130,7 @@ def test_the_cells_are_those_of_the_issue() -> None:
         assert {(cell.users, cell.batch, cell.name == cell.route) for cell in cells} == {(1, 1, True)}
     assert {cell.size for cell in full} == {FEW, LIST, MANY}
     assert {cell.distance for cell in full} == set(DISTANCES)
-    assert [distance.parse(text).round_trip_ms for text in DISTANCES] == [0, 12, 150, 300]
+    assert [toxiproxy.parse(text).round_trip_ms for text in DISTANCES] == [0, 12, 150, 300]
     assert {cell.policy for cell in full} == {"pooled", COLD}
     assert {cell.distance for cell in quick} == {CITY}
     for where in DISTANCES:

@@ -11,19 +11,8 @@ from tritonclient.grpc.service_pb2 import ModelInferRequest, ModelInferResponse
 
 from bench.analysis import claims
 from bench.measure.measured import Cell
-from bench.studies import STUDIES, WAYS
-from bench.studies.encodings import (
-    CLAIMS,
-    ENCODINGS,
-    KSERVE,
-    MANY,
-    ONE,
-    RAW,
-    SELDON,
-    kserve_json,
-    kserve_typed,
-    values,
-)
+from bench.studies import STUDIES
+from bench.studies.encodings import CLAIMS, ENCODINGS, ONE
 from bench.studies.study import LOWER
 from gateways.core.timing import Stages
 from gateways.transport.seldon import payload
@@ -31,6 +20,8 @@ from locustfiles import payloads
 from locustfiles.answers import WrongAnswer
 from locustfiles.clients import Answer
 from locustfiles.payloads import Images
+from locustfiles.study_routes import WAYS
+from locustfiles.study_routes.encodings import KSERVE, MANY, RAW, SELDON, kserve_json, kserve_typed, values
 from tests.unit.tiny_artifacts import tiny
 
 SIZES = pytest.mark.parametrize("size", [ONE, MANY])

@@ -7,11 +7,13 @@ import pytest
 
 from bench.analysis import claims
 from bench.measure.measured import Cell
-from bench.studies import STUDIES, WAYS
-from bench.studies.format import CLAIMS, FAR, FORMAT, FORMAT_ONLY, ROWS, SERVER, WHOLE
+from bench.studies import STUDIES
+from bench.studies.format import CLAIMS, FAR, FORMAT, FORMAT_ONLY, SERVER, WHOLE
 from bench.studies.study import LOWER
-from locustfiles.distance import parse
 from locustfiles.routes import ROUTES
+from locustfiles.study_routes import WAYS
+from locustfiles.study_routes.format import ROWS
+from locustfiles.toxiproxy import parse
 
 
 def ratio(a: str, b: str, value: float, measure: str = "p50_ms", wide: float = 0.01, **factors: Any) -> dict[str, Any]:

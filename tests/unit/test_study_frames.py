@@ -17,14 +17,16 @@ from bench.analysis import claims
 from bench.analysis.analysis import analyse
 from bench.measure.launcher import Window, launcher
 from bench.measure.measured import Cell, Visit
-from bench.studies import STUDIES, WAYS
-from bench.studies.frames import (
-    CLAIMS,
-    COPIES,
+from bench.studies import STUDIES
+from bench.studies.frames import CLAIMS, COPIES, FPS, FRAMES, FULL_HD, answer
+from bench.studies.study import LOWER, PER_SECOND
+from locustfiles.answers import WrongAnswer
+from locustfiles.clients import CallError, Payload
+from locustfiles.clients.frames import Changed, DoubleBuffered, SharedMemory, own_memory
+from locustfiles.payloads import Images
+from locustfiles.study_routes import WAYS
+from locustfiles.study_routes.frames import (
     DOUBLE,
-    FPS,
-    FRAMES,
-    FULL_HD,
     GRPC,
     HD,
     IN_PROCESS,
@@ -34,15 +36,9 @@ from bench.studies.frames import (
     ROWS,
     SHM,
     ZMQ,
-    answer,
     camera,
     encode,
 )
-from bench.studies.study import LOWER, PER_SECOND
-from locustfiles.answers import WrongAnswer
-from locustfiles.clients import CallError, Payload
-from locustfiles.clients.frames import Changed, DoubleBuffered, SharedMemory, own_memory
-from locustfiles.payloads import Images
 from tests.repository import ROOT
 from tests.unit.bench_runs import change, synthetic_run
 from tests.unit.tiny_artifacts import tiny
@@ -138,7 +134,7 @@ def test_one_frame_ahead_each_call_answers_with_the_frame_before(
 ) -> None:
     """The first with its own; also after the server was away, and after a frame of another size."""
     monkeypatch.setenv("FRAMES", environment["FRAMES"])
-    client = DoubleBuffered(ROWS[DOUBLE], "", "zmq", lambda: None)
+    client = DoubleBuffered("", "zmq", {}, lambda: None)
     pan = camera(HD)
 
     def answers(frames: Sequence[Payload]) -> list[int]:
@@ -159,7 +155,7 @@ def test_one_frame_ahead_each_call_answers_with_the_frame_before(
 def test_a_client_says_that_its_folder_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the volume is not mounted, shared memory fails with what to look at."""
     monkeypatch.setenv("FRAMES", str(tmp_path / "absent"))
-    client = SharedMemory(ROWS[SHM], "", "zmq", lambda: None)
+    client = SharedMemory("", "zmq", {}, lambda: None)
     with pytest.raises(CallError, match="is the volume `frame-memory` mounted"):
         client.send(camera(HD)[0])
     client.close()
@@ -171,7 +167,7 @@ def test_a_client_says_that_the_server_is_not_there(tmp_path: Path, monkeypatch:
     for row in (SHM, DOUBLE, ZMQ):
         client = WAYS[row].format.client
         assert client
-        opened = client(WAYS[row], "", "zmq", lambda: None)
+        opened = client("", "zmq", {}, lambda: None)
         with pytest.raises(CallError, match="docker compose --profile transport up"):
             opened.send(camera(HD)[0])
         opened.close()

@@ -10,13 +10,15 @@ from torchserve.inference_pb2 import PredictionResponse, PredictionsRequest
 
 from bench.analysis import claims
 from bench.measure.measured import Cell
-from bench.studies import STUDIES, WAYS
-from bench.studies.torchserve import ROWS, SIZES, TORCHSERVE
+from bench.studies import STUDIES
+from bench.studies.torchserve import SIZES, TORCHSERVE
 from locustfiles import payloads
 from locustfiles.answers import WrongAnswer
 from locustfiles.clients import Answer
 from locustfiles.payloads import Images
 from locustfiles.routes import ROUTES
+from locustfiles.study_routes import WAYS
+from locustfiles.study_routes.torchserve import ROWS
 from servers.torchserve.handler import jpeg_of
 
 IMAGES = Images(payloads.photos("360x640")[:1], Path(), "tiny")

@@ -11,12 +11,11 @@ import urllib.error
 import urllib.request
 from dataclasses import dataclass
 
-from locustfiles.clients import CallError
+from locustfiles.clients import START_TRANSPORT, CallError
 
 ADDRESS, API = "distance:8080", "http://distance:8474"
 PROXY = "edge"
 TIMEOUT_S = 10.0
-START = "start it with docker compose --profile transport up --build --wait"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,5 +64,5 @@ def _ask(method: str, path: str, body: object = None) -> list[dict[str, str]]:
     except urllib.error.HTTPError as error:
         raise CallError(f"the distance proxy: HTTP {error.code}: {error.read().decode()[:200]}") from None
     except (OSError, ValueError) as error:
-        raise CallError(f"the distance proxy does not answer ({error}): {START}") from None
+        raise CallError(f"the distance proxy does not answer ({error}): {START_TRANSPORT}") from None
     return found if isinstance(found, list) else [found]

@@ -2,25 +2,12 @@
 
 The published study asked for 10,000 vectors ten times in a row and found gRPC 4.7 times as slow as REST on the way to
 Sydney. Its REST calls shared a kept connection, its gRPC calls opened a channel each, and a new TCP connection begins
-slowly: the row `...-new` does as it did, the others keep their connection. How much the client lets the server send
-ahead (the HTTP/2 window) is a factor too.
+slowly: the row `...-new` does as it did. The rows are in locustfiles/study_routes/distance.py.
 """
 
-import gzip
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any
-
-import numpy as np
-from fiveway.transport.v1.distance_pb2 import (
-    ListVectorsRequest,
-    ListVectorsResponse,
-    StreamVectorsRequest,
-    StreamVectorsResponse,
-)
-from numpy.typing import NDArray
 
 from bench.measure.measured import Cell
 from bench.studies.study import (
@@ -37,160 +24,26 @@ from bench.studies.study import (
     cross,
     rows_of,
 )
-from locustfiles import distance
-from locustfiles.answers import Check, WrongAnswer
-from locustfiles.clients import Answer, Client, Payload
-from locustfiles.clients.policy import COLD, POOLED, ColdClient
-from locustfiles.payloads import Images
-from locustfiles.routes import ANSWERS, Format, Route
-
-Vectors = NDArray[np.float64]
-"""[N,6]: start x, y, z, end x, y, z."""
-
-VECTOR_BYTES = 60
-"""A vector in a protobuf list: no coordinate of the server's is 0, which protobuf would leave out."""
-CHUNK = 1_000
-WINDOW = 64 * 1024 - 1
-"""Of HTTP/2, where nobody asks for more."""
+from locustfiles import toxiproxy
+from locustfiles.clients.policy import COLD, POOLED
+from locustfiles.study_routes.distance import (
+    CHUNKS,
+    CHUNKS_64K,
+    GRPC,
+    GRPC_64K,
+    GRPC_NEW,
+    GZIP,
+    JSON,
+    LIST,
+    PROTOBUF,
+    ROWS,
+    STREAM,
+    VECTOR_BYTES,
+)
 
 DISTANCES = NEAR, CITY, OCEAN, WORLD = "0ms-1000mbit", "12ms-100mbit", "150ms-100mbit", "300ms-100mbit"
 """One room, Eindhoven to Frankfurt, half way, and Europe to Sydney."""
-FEW, LIST, MANY = "1000", "10000", "100000"
-
-
-# ---- what is sent: how many vectors to answer
-
-
-def _get(images: Images) -> Payload:
-    """The number is in the path."""
-    return Payload(b"", int(images.size))
-
-
-def _list(images: Images) -> Payload:
-    count = int(images.size)
-    return Payload(ListVectorsRequest(count=count).SerializeToString(), count)
-
-
-def _stream(per_message: int, images: Images) -> Payload:
-    count = int(images.size)
-    return Payload(StreamVectorsRequest(count=count, per_message=per_message).SerializeToString(), count)
-
-
-# ---- whether all of it came: cheap, and after every call
-
-
-def check_json(answer: Answer, vectors: int) -> None:
-    _expect(answer.body.count(b'"start"'), vectors)
-
-
-def check_gzip(answer: Answer, vectors: int) -> None:
-    """By the length that gzip writes at its end: too long for fewer vectors with as many digits as ours have."""
-    if answer.headers.get("content-encoding") != "gzip":
-        raise WrongAnswer("not a gzip answer")
-    length = int.from_bytes(answer.body[-4:], "little")
-    if not 100 * vectors < length < 200 * vectors:
-        raise WrongAnswer(f"{length} bytes of JSON for {vectors} vectors")
-
-
-def check_protobuf(answer: Answer, vectors: int) -> None:
-    """Messages of a stream in a row are as long as one list of all of them."""
-    whole, rest = divmod(len(answer.body), VECTOR_BYTES)
-    _expect(whole if not rest else -1, vectors)
-
-
-def _expect(answered: int, asked: int) -> None:
-    if answered != asked:
-        raise WrongAnswer(f"{answered if answered >= 0 else 'no whole number'} of {asked} vectors")
-
-
-# ---- what a program makes of it
-
-
-def read_json(answer: Answer) -> Vectors:
-    vectors = json.loads(answer.body)["vectors"]
-    ends = [(vector["start"], vector["end"]) for vector in vectors]
-    return np.array([(a["x"], a["y"], a["z"], b["x"], b["y"], b["z"]) for a, b in ends])
-
-
-def read_gzip(answer: Answer) -> Vectors:
-    return read_json(Answer(gzip.decompress(answer.body)))
-
-
-def read_list(answer: Answer) -> Vectors:
-    return np.array(_coordinates(ListVectorsResponse.FromString(answer.body)))
-
-
-def read_stream(per_message: int, answer: Answer) -> Vectors:
-    """Message by message, as a program gets them."""
-    step = per_message * VECTOR_BYTES
-    messages = (answer.body[start : start + step] for start in range(0, len(answer.body), step))
-    return np.array([row for message in messages for row in _coordinates(StreamVectorsResponse.FromString(message))])
-
-
-def _coordinates(message: ListVectorsResponse | StreamVectorsResponse) -> list[tuple[float, ...]]:
-    ends = [(vector.start, vector.end) for vector in message.vectors]
-    return [(a.x, a.y, a.z, b.x, b.y, b.z) for a, b in ends]
-
-
-# ---- the rows
-
-
-def _new_channel(route: Route, address: str, path: str, on_connect: Callable[[], None]) -> Client:
-    """A channel for every call, inside its clock, whatever the policy."""
-    from locustfiles.clients.grpcio import CLIENTS  # patched by gevent where calls are made, not where this is read
-
-    form = route.format
-    metadata = {**form.headers, **route.headers}
-    return ColdClient(
-        lambda: CLIENTS[form.messages](address, path, metadata, on_connect=on_connect, options=form.options)
-    )
-
-
-SMALL = (("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", WINDOW))
-"""The window stays small: grpcio does not measure the connection. It still asks for all of a message that has begun, so
-a list takes two round trips, and only a stream of messages goes by the window."""
-
-
-def _rest(name: str, encoding: str, check: Check, read: Callable[[Answer], Vectors]) -> Route:
-    path = f"/transport/vectors/{encoding}?count={{size}}"
-    form = Format("HTTP", _get, check, read=read)
-    return Route(name, path, "echo-http:8000", form, of="echo-http", method="GET", asks="vectors", modelless=True)
-
-
-def _grpc(name: str, *, per_message: int = 0, new: bool = False, options: Sequence[tuple[str, int]] = ()) -> Route:
-    """A list, or a stream of messages of so many vectors."""
-    more: dict[str, Any] = {"read": read_list}
-    if per_message:
-        more = {"read": partial(read_stream, per_message), "messages": ANSWERS}
-    encode = partial(_stream, per_message) if per_message else _list
-    form = Format(
-        "gRPC", encode, check_protobuf, grpcio=True, options=options, client=_new_channel if new else None, **more
-    )
-    path = f"/fiveway.transport.v1.DistanceService/{'StreamVectors' if per_message else 'ListVectors'}"
-    return Route(name, path, "echo-grpc:50051", form, of="echo-grpc", asks="vectors", modelless=True)
-
-
-JSON, GZIP, PROTOBUF = "vectors-json", "vectors-json-gzip", "vectors-protobuf"
-GRPC, STREAM, CHUNKS = "vectors-grpc-list", "vectors-grpc-stream", "vectors-grpc-stream-1000"
-GRPC_NEW, GRPC_64K, CHUNKS_64K = "vectors-grpc-list-new", "vectors-grpc-list-64k", "vectors-grpc-stream-1000-64k"
-
-ROWS: Mapping[str, Route] = {
-    route.name: route
-    for route in (
-        _rest(JSON, "json", check_json, read_json),
-        _rest(GZIP, "json-gzip", check_gzip, read_gzip),
-        _rest(PROTOBUF, "protobuf", check_protobuf, read_list),
-        _grpc(GRPC),
-        _grpc(STREAM, per_message=1),
-        _grpc(CHUNKS, per_message=CHUNK),
-        _grpc(GRPC_NEW, new=True),
-        _grpc(GRPC_64K, options=SMALL),
-        _grpc(CHUNKS_64K, per_message=CHUNK, options=SMALL),
-    )
-}
-
-
-# ---- the cells
+FEW, MANY = "1000", "100000"
 
 _SERVER_US = {JSON: 3, GZIP: 18, STREAM: 110}
 """What a vector costs a server or a client, where it is much."""
@@ -203,7 +56,7 @@ _CALLS = 3.3
 
 def least(cell: Cell) -> float:
     """By about how long a call takes."""
-    way, count = distance.parse(cell.distance), int(cell.size)
+    way, count = toxiproxy.parse(cell.distance), int(cell.size)
     bits = 8 * count * (160 if cell.route == JSON else VECTOR_BYTES)
     waits = _ROUND_TRIPS.get(cell.route, _NEW if cell.policy == COLD else 1) * way.round_trip_ms / 1e3
     call_s = waits + bits / way.mbit_per_s / 1e6 + count * _SERVER_US.get(cell.route, 0) / 1e6
@@ -367,7 +220,7 @@ def answer(result: Mapping[str, Any]) -> str:
     kept, new, form = (times.get(pair) for pair in ((GRPC, PROTOBUF), (GRPC_NEW, PROTOBUF), (PROTOBUF, JSON)))
     if not kept:
         return ""
-    way = distance.parse(WORLD)
+    way = toxiproxy.parse(WORLD)
     return (
         f"Across the world ({way.round_trip_ms} ms, {way.mbit_per_s} Mbit/s) a gRPC list takes {kept} as long as REST"
         " with protobuf on a kept connection"
@@ -397,11 +250,10 @@ DISTANCE = Study(
         (GZIP, PROTOBUF): "format",
         (GZIP, JSON): "compression",
     },
-    measures=(Measure("ms per 10 calls", PER_SECOND, 10_000, inverse=True), MEDIAN),
+    measures=(Measure("ms per 10 calls", PER_SECOND, 10_000, inverse=True, published=published), MEDIAN),
     columns=("distance",),
     unit="vectors",
     claims=CLAIMS,
-    published=published,
     published_kb=published_kb,
     flaws=(
         (

@@ -7,9 +7,9 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from locustfiles import distance
+from locustfiles import toxiproxy
 from locustfiles.clients import CallError
-from locustfiles.distance import Distance
+from locustfiles.toxiproxy import Distance
 
 
 @pytest.mark.parametrize(
@@ -18,14 +18,14 @@ from locustfiles.distance import Distance
 )
 def test_a_distance_is_a_round_trip_and_a_bandwidth(text: str, found: Distance) -> None:
     """Whole milliseconds, whole megabits."""
-    assert distance.parse(text) == found
+    assert toxiproxy.parse(text) == found
 
 
 @pytest.mark.parametrize("text", ["150", "150ms", "-2ms-100mbit", "150ms-0mbit", "150ms-100", "far", "1e3ms-1mbit"])
 def test_another_text_is_refused_with_an_example(text: str) -> None:
     """The message shows how to write it."""
     with pytest.raises(ValueError, match="like 150ms-100mbit"):
-        distance.parse(text)
+        toxiproxy.parse(text)
 
 
 class Toxiproxy(BaseHTTPRequestHandler):
@@ -56,22 +56,22 @@ class Toxiproxy(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def toxiproxy(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Toxiproxy]]:
+def proxy(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Toxiproxy]]:
     handler = type("Handler", (Toxiproxy,), {"asked": []})
     server = HTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
-    monkeypatch.setattr(distance, "API", f"http://127.0.0.1:{server.server_port}")
+    monkeypatch.setattr(toxiproxy, "API", f"http://127.0.0.1:{server.server_port}")
     yield handler
     server.shutdown()
     thread.join()
     server.server_close()
 
 
-def test_what_was_there_before_is_taken_off(toxiproxy: type[Toxiproxy]) -> None:
+def test_what_was_there_before_is_taken_off(proxy: type[Toxiproxy]) -> None:
     """Old connections end first and old toxics go; then both ways get a new connection's cost, a bandwidth, a delay."""
-    distance.apply("25ms-100mbit")
-    asked = toxiproxy.asked
+    toxiproxy.apply("25ms-100mbit")
+    asked = proxy.asked
     assert asked[0] == ("POST", "/proxies/edge", {"enabled": False})
     assert asked[-1] == ("POST", "/proxies/edge", {"enabled": True})
     assert [path for method, path, _ in asked if method == "DELETE"] == [
@@ -94,15 +94,15 @@ def _tcp(*, handshake: bool) -> dict[str, object]:
     return {"round_trip": 25, "handshake": handshake}
 
 
-def test_a_failure_says_what_the_proxy_said(toxiproxy: type[Toxiproxy]) -> None:
+def test_a_failure_says_what_the_proxy_said(proxy: type[Toxiproxy]) -> None:
     """A refused toxic is no distance."""
-    toxiproxy.fails = "toxics"
+    proxy.fails = "toxics"
     with pytest.raises(CallError, match="the distance proxy: HTTP 409"):
-        distance.apply("2ms-1mbit")
+        toxiproxy.apply("2ms-1mbit")
 
 
 def test_without_a_proxy_it_says_how_to_start_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """The profile is off by default."""
-    monkeypatch.setattr(distance, "API", "http://127.0.0.1:1")
+    monkeypatch.setattr(toxiproxy, "API", "http://127.0.0.1:1")
     with pytest.raises(CallError, match="--profile transport up"):
-        distance.apply("2ms-1mbit")
+        toxiproxy.apply("2ms-1mbit")

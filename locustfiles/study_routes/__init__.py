@@ -1,0 +1,39 @@
+"""What each study asks: its rows, a file per study. A row is a route of the stack, or another way to ask one.
+
+WAYS has every way to ask: the stack's routes, and the studies' rows.
+"""
+
+import os
+import sys
+from collections.abc import Mapping
+
+from locustfiles.routes import ROUTES, Route
+from locustfiles.study_routes import base, distance, encodings, fiveway, frames, torchserve
+from locustfiles.study_routes.format import ROWS as FORMAT_ROWS
+
+STUDY_ROUTES: Mapping[str, Mapping[str, Route]] = {
+    "fiveway": fiveway.ROWS,
+    "torchserve": torchserve.ROWS,
+    "base": base.ROWS,
+    "encodings": encodings.ROWS,
+    "distance": distance.ROWS,
+    "frames": frames.ROWS,
+    "format": FORMAT_ROWS,
+}
+"""Study -> name of a row -> the way to ask."""
+_SIZES = {"encodings": encodings.MANY, "distance": distance.LIST, "frames": frames.HD}
+
+WAYS: Mapping[str, Route] = dict(ROUTES) | {name: row for rows in STUDY_ROUTES.values() for name, row in rows.items()}
+
+
+def offered() -> Mapping[str, Route]:
+    """What the Locust page offers: the stack's routes, or with STUDY=<name> in the environment a study's rows."""
+    name = os.environ.get("STUDY", "")
+    if name and name not in STUDY_ROUTES:
+        sys.exit(f"fiveway: STUDY={name}: choose from {', '.join(STUDY_ROUTES)}, or leave it empty for the routes")
+    return STUDY_ROUTES[name] if name else ROUTES
+
+
+def first_size() -> str:
+    """The size that the page begins with; empty where a photo is the question."""
+    return _SIZES.get(os.environ.get("STUDY", ""), "")

@@ -1,0 +1,176 @@
+"""The rows of study `frames`: video frames to another process and back.
+
+A *frame* costs the same work in every row, all of it on the clock of its call:
+
+- *take*: the camera's next frame, a JPEG as cameras send it (the original decoded a video file), is decoded to RGB:
+  simplejpeg, straight into the memory that it is sent from;
+- *change*: every byte is inverted by numpy: in the baseline by the same process, else by the server;
+- *read*: its CRC-32 where it arrived, so that every byte is read. It must be the one of the inverted frame: every call
+  is proved, but for the lossy row `jpeg`, where a sample of the pixels must be within TOLERANCE in the mean;
+- *draw*: the changed frame is written to a window's memory, 32 bits a pixel (the original showed it in a window).
+
+What a row adds is its transport and its own encoding and decoding, on both sides, for every frame: here that is what is
+measured, so Payload.body is the camera's frame and the client of a row does the rest (locustfiles/clients/frames.py).
+"Client encode" and "client decode" are therefore nothing. As the client works as hard as the server, its CPU time is a
+result and no reason for doubt: the study has no gate.
+
+`frames-shm-zmq-double` is *double buffered*: a call takes a frame, and reads and draws the one before it, which the
+server changed in the meantime. Its frames per second stand beside the others', but a frame is drawn one call later.
+
+Shared memory and the baseline's frames are in pages of 2 MiB, where the kernel has them: the former by its volume
+(`frame-memory`, compose.yaml), the latter by asking (own_memory). numpy asks for arrays from 4 MiB on: with that alone
+the baseline had them at 1080p and not at 720p.
+
+The camera pans over the sample photos, side by side, in PAN steps: the same frames in the same order everywhere.
+"""
+
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
+
+import numpy as np
+import simplejpeg
+from numpy.typing import NDArray
+
+from locustfiles.answers import WrongAnswer
+from locustfiles.clients import BOTH, UNARY, Answer, Client, Payload
+from locustfiles.clients.frames import (
+    BASE64,
+    BOUNDARY,
+    HEX,
+    JPEG,
+    PYBASE64,
+    Changed,
+    DoubleBuffered,
+    GrpcFrames,
+    InProcess,
+    MultipartFrames,
+    Pixels,
+    SharedMemory,
+    TextFrames,
+    ZmqFrames,
+)
+from locustfiles.payloads import PHOTOS, Images, photos
+from locustfiles.routes import Format, Route
+
+PAN = 16
+"""Frames of the pan."""
+CAMERA_QUALITY = 90
+TOLERANCE = 4.0
+"""Of 255: how far the answer of a lossy row may be from the inverted frame, in the mean of the absolute differences.
+Two passes of JPEG at quality 95 are about 1 away."""
+HD = "1280x720"
+
+
+@cache
+def camera(size: str) -> Sequence[Payload]:
+    """The frames of the pan as the camera sends them, with their width, height, and the CRC-32 of each one inverted."""
+    width, height = map(int, size.split("x"))
+    scene = np.concatenate([_photo(name) for name in photos("1080x1920")], axis=1)
+    room = scene.shape[0] - height, scene.shape[1] - width
+    frames = []
+    for step in range(PAN):
+        top, left = (way * step // (PAN - 1) for way in room)
+        window = np.ascontiguousarray(scene[top : top + height, left : left + width])
+        jpeg = simplejpeg.encode_jpeg(window, quality=CAMERA_QUALITY, colorsubsampling="420")
+        wanted = zlib.crc32(np.invert(simplejpeg.decode_jpeg(jpeg)))
+        headers = {"width": str(width), "height": str(height), "crc32": str(wanted)}
+        frames.append(Payload(jpeg, 1, headers))
+    return frames
+
+
+def _photo(name: str) -> NDArray[np.uint8]:
+    found: NDArray[np.uint8] = simplejpeg.decode_jpeg((PHOTOS / f"{name}.jpg").read_bytes())
+    return found
+
+
+def encode(images: Images) -> Payload:
+    """The camera's frame number `images.turn`."""
+    return camera(images.size)[images.turn]
+
+
+def exact(answer: Answer, images: int) -> None:
+    """The whole frame, inverted."""
+    assert isinstance(answer, Changed)
+    if answer.crc32 != answer.wanted:
+        raise WrongAnswer("not the frame that was sent, inverted")
+
+
+def near(answer: Answer, images: int) -> None:
+    """A sample of the pixels is close to those of the frame, inverted."""
+    assert isinstance(answer, Changed)
+    found, sent = (frame[::37, ::31].astype(np.float32) for frame in (answer.frame, answer.sent))
+    if (far := float(np.abs(found - (255 - sent)).mean())) > TOLERANCE:
+        raise WrongAnswer(f"on average {far:.1f} of 255 away from the frame that was sent, inverted")
+
+
+def read(answer: Answer) -> Pixels:
+    """The changed frame: it is decoded already."""
+    assert isinstance(answer, Changed)
+    return answer.frame
+
+
+def _row(
+    name: str,
+    path: str,
+    client: Callable[..., Client],
+    *,
+    protocol: str = "HTTP",
+    server: str = "frames:8000",
+    kind: str = "",
+    messages: str = UNARY,
+    lossy: bool = False,
+) -> Route:
+    return Route(
+        f"frames-{name}",
+        path,
+        server,
+        Format(
+            protocol,
+            encode,
+            near if lossy else exact,
+            {"content-type": kind} if kind else {},
+            max_batch=1,
+            read=read,
+            messages=messages,
+            client=client,
+            turns=PAN,
+            tolerance=TOLERANCE if lossy else 0.0,
+        ),
+        asks="frame",
+        modelless=True,
+    )
+
+
+_JSON = "application/json"
+_SERVICE = "/fiveway.transport.v1.FrameService"
+IN_PROCESS, SHM, ZMQ = "frames-in-process", "frames-shm-zmq", "frames-zmq"
+DOUBLE = "frames-shm-zmq-double"
+GRPC, STREAM = "frames-grpc", "frames-grpc-stream"
+JPEG_HTTP, PYBASE64_HTTP, BASE64_HTTP = "frames-http-jpeg", "frames-http-pybase64", "frames-http-base64"
+HEX_HTTP, MULTIPART_HTTP = "frames-http-hex", "frames-http-multipart"
+HTTP_ROWS = (JPEG_HTTP, PYBASE64_HTTP, BASE64_HTTP, HEX_HTTP, MULTIPART_HTTP)
+
+ROWS: Mapping[str, Route] = {
+    route.name: route
+    for route in (
+        _row("in-process", "", InProcess, protocol="none", server="in-process:0"),
+        _row("shm-zmq", "zmq", SharedMemory, protocol="ZeroMQ"),
+        _row("shm-zmq-double", "zmq", DoubleBuffered, protocol="ZeroMQ"),
+        _row("zmq", "zmq", ZmqFrames, protocol="ZeroMQ"),
+        _row("grpc", f"{_SERVICE}/Change", partial(GrpcFrames, UNARY), protocol="gRPC", server="frames:50051"),
+        _row(
+            "grpc-stream",
+            f"{_SERVICE}/ChangeStream",
+            partial(GrpcFrames, BOTH),
+            protocol="gRPC",
+            server="frames:50051",
+            messages=BOTH,
+        ),
+        _row("http-jpeg", "/frames/jpeg", partial(TextFrames, JPEG), kind=_JSON, lossy=True),
+        _row("http-pybase64", "/frames/pybase64", partial(TextFrames, PYBASE64), kind=_JSON),
+        _row("http-base64", "/frames/base64", partial(TextFrames, BASE64), kind=_JSON),
+        _row("http-hex", "/frames/hex", partial(TextFrames, HEX), kind=_JSON),
+        _row("http-multipart", "/frames/multipart", MultipartFrames, kind=f"multipart/form-data; boundary={BOUNDARY}"),
+    )
+}

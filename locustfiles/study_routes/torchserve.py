@@ -1,0 +1,60 @@
+"""The rows of study `torchserve`: photos as bytes and as base64 text, and a typed contract in front of it.
+
+TorchServe's gRPC is generic: a map of bytes in, bytes out. Its row with base64 sends the JSON that the REST row sends,
+as one of those bytes.
+"""
+
+import base64
+import json
+from collections.abc import Mapping
+
+from torchserve.inference_pb2 import PredictionResponse, PredictionsRequest
+
+from locustfiles import answers, payloads
+from locustfiles.clients import Answer, Payload
+from locustfiles.payloads import Images
+from locustfiles.routes import ROUTES, Format, Route
+
+
+def base64_http(images: Images) -> Payload:
+    """The JSON that our handler takes in place of a JPEG: {"image": base64}."""
+    text = base64.b64encode(payloads.jpeg(images).body).decode()
+    return Payload(json.dumps({"image": text}).encode(), 1)
+
+
+def base64_grpc(images: Images) -> Payload:
+    """TorchServe's generic message with the same JSON under the key `data`."""
+    asked = PredictionsRequest(model_name=images.served, input={"data": base64_http(images).body})
+    return Payload(asked.SerializeToString(), 1)
+
+
+def read_http(answer: Answer) -> list[list[float]]:
+    """[1, D], of TorchServe's JSON: as parity.DECODERS has the other rows' answers."""
+    return [json.loads(answer.body)["embedding"]]
+
+
+def read_grpc(answer: Answer) -> list[list[float]]:
+    """The same of the JSON inside TorchServe's generic message."""
+    return read_http(Answer(PredictionResponse.FromString(answer.body).prediction))
+
+
+def _beside(name: str, format_: Format) -> Route:
+    """A row that asks an existing route in another format."""
+    route = ROUTES[name]
+    return Route(f"{name}-base64", route.path, route.direct, format_, of=name)
+
+
+_ROWS = (
+    ROUTES["torchserve-http"],
+    ROUTES["torchserve-grpc"],
+    _beside(
+        "torchserve-http",
+        Format(
+            "HTTP", base64_http, answers.json_vectors, {"content-type": "application/json"}, max_batch=1, read=read_http
+        ),
+    ),
+    _beside("torchserve-grpc", Format("gRPC", base64_grpc, answers.torchserve_grpc, max_batch=1, read=read_grpc)),
+    ROUTES["typed-grpc"],
+    ROUTES["typed-http"],
+)
+ROWS: Mapping[str, Route] = {route.name: route for route in _ROWS}
