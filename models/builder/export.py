@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from gateways.core.manifest import SCHEMA, Parity
+from gateways.core.manifest import SCHEMA
 from models.builder import parity, repository, tensors
 from models.builder.currency import DECODER, HANDLER, digests, photos, sha256
 from models.builder.repository import Accelerator
@@ -73,7 +73,7 @@ def sample_tensors(spec: ImageSpec, directory: Path) -> dict[str, Tensor]:
     return tensors
 
 
-def models(spec: ImageSpec, loaded: Loaded, tensors: dict[str, Tensor], directory: Path) -> Parity:
+def models(spec: ImageSpec, loaded: Loaded, tensors: dict[str, Tensor], directory: Path) -> parity.Parity:
     """Write model.pt and the ONNX file, and hold both against the PyTorch module; the answer is ONNX's agreement."""
     names, batch = list(tensors), np.stack(list(tensors.values()))
     wanted = [output.numpy() for output in loaded.module(torch.from_numpy(batch))]

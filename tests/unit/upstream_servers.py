@@ -17,7 +17,7 @@ from PIL import Image
 from tritonclient.grpc import service_pb2 as kserve
 from tritonclient.grpc import service_pb2_grpc as kserve_grpc
 
-from gateways.core.manifest import Manifest, Parity
+from gateways.core.manifest import Manifest
 from gateways.core.preprocess import Preprocess
 from gateways.core.serving import Serving
 
@@ -29,21 +29,10 @@ SIDE = 32
 
 def manifest(kind: str = "classifier", model: str = MODEL) -> Manifest:
     """A model that was never built: the fakes answer in its shape."""
-    labels = LABELS if kind == "classifier" else ()
-    return Manifest(
-        directory=Path("/nowhere"),
-        model=model,
-        kind="classifier" if labels else "embedding",
-        weights="random",
-        weights_source="seed 0",
-        preprocess=Preprocess(SIDE, SIDE, "bilinear", (0.5, 0.5, 0.5), (0.5, 0.5, 0.5)),
-        embedding_dim=DIM,
-        classes=len(labels),
-        build_key="0" * 64,
-        files={},
-        parity=Parity(1, 0.0, 1.0),
-        labels=labels,
-    )
+    steps = Preprocess(SIDE, SIDE, "bilinear", (0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
+    if kind == "classifier":
+        return Manifest(Path("/nowhere"), model, "classifier", "random", steps, LABELS)
+    return Manifest(Path("/nowhere"), model, "embedding", "random", steps, ())
 
 
 def write(artifacts: Path, found: Manifest) -> Path:
@@ -52,9 +41,8 @@ def write(artifacts: Path, found: Manifest) -> Path:
     folder.mkdir(parents=True)
     if found.labels:
         (folder / "labels.txt").write_text("".join(f"{label}\n" for label in found.labels))
-    data = asdict(found)
-    del data["labels"], data["directory"]
-    (folder / "manifest.json").write_text(json.dumps({"schema": 1, **data}))
+    data = {**asdict(found), "directory": "", "schema": 1, "classes": len(found.labels)}
+    (folder / "manifest.json").write_text(json.dumps(data))
     return folder
 
 
