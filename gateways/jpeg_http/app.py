@@ -94,12 +94,7 @@ def _add_routes(app: FastAPI, served: Served) -> None:
         """Embeddings of base64 JPEGs."""
         return await answer(request, body.base64_jpegs, "embeddings")
 
-    @app.post(
-        "/classify/base64",
-        response_model=schema.Classes,
-        responses=ERRORS,
-        openapi_extra=schema.BASE64_BODY,
-    )
+    @app.post("/classify/base64", response_model=schema.Classes, responses=ERRORS, openapi_extra=schema.BASE64_BODY)
     async def classify_base64(request: Request) -> Response:
         """The five most likely classes of base64 JPEGs."""
         return await answer(request, body.base64_jpegs, "classes", classes=True)
@@ -109,12 +104,7 @@ def _add_routes(app: FastAPI, served: Served) -> None:
         """Embeddings of one JPEG body, or of a form's JPEG files."""
         return await answer(request, body.jpegs, "embeddings")
 
-    @app.post(
-        "/classify",
-        response_model=schema.Classes,
-        responses=ERRORS,
-        openapi_extra=schema.JPEG_BODY,
-    )
+    @app.post("/classify", response_model=schema.Classes, responses=ERRORS, openapi_extra=schema.JPEG_BODY)
     async def classify(request: Request) -> Response:
         """The five most likely classes of one JPEG body, or of a form's JPEG files."""
         return await answer(request, body.jpegs, "classes", classes=True)

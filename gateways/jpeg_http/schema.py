@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from gateways.core.image import MAX_IMAGES
+from gateways.core.batch import MAX_IMAGES
 
 
 class Base64Images(BaseModel):

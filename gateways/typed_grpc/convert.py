@@ -9,8 +9,8 @@ from fiveway.vision.v1 import vision_pb2 as pb
 from google.rpc import status_pb2
 
 from gateways.core.answer import TOP_K, Prediction
+from gateways.core.batch import check_count
 from gateways.core.errors import ServeError, Status
-from gateways.core.image import check_count
 from gateways.core.manifest import Manifest
 
 _WEIGHTS = {"real": pb.WEIGHTS_REAL, "random": pb.WEIGHTS_RANDOM}

@@ -22,8 +22,8 @@ import numpy.typing as npt
 import torch
 
 from gateways.core.answer import Prediction, top_k
+from gateways.core.batch import MAX_IMAGES, check_count
 from gateways.core.errors import ServeError, Status, as_serve_error
-from gateways.core.image import MAX_IMAGES, check_count
 from gateways.core.manifest import Manifest
 from gateways.core.timing import Stages
 

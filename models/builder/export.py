@@ -16,7 +16,7 @@ import onnx
 import onnxruntime
 import torch
 
-from gateways.core.manifest import SCHEMA, Parity
+from gateways.core.manifest import SCHEMA
 from models.builder import parity, repository, tensors
 from models.builder.currency import DECODER, HANDLER, Accelerator, digests, photos, sha256
 from models.builder.sources import Loaded, Origin, labels, load
@@ -74,7 +74,7 @@ def sample_tensors(spec: ImageSpec, directory: Path) -> dict[str, Tensor]:
     return tensors
 
 
-def models(spec: ImageSpec, loaded: Loaded, tensors: dict[str, Tensor], directory: Path) -> Parity:
+def models(spec: ImageSpec, loaded: Loaded, tensors: dict[str, Tensor], directory: Path) -> parity.Parity:
     """Write model.pt and the ONNX file, and hold both against the PyTorch module; the answer is ONNX's agreement."""
     names, batch = list(tensors), np.stack(list(tensors.values()))
     wanted = [output.numpy() for output in loaded.module(torch.from_numpy(batch))]

@@ -1,11 +1,11 @@
 """Does an exported model answer what PyTorch answers? Compared on the sample photos, output by output."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from gateways.core.manifest import Parity
 from models.builder.errors import BuildError
 
 Outputs = Sequence[npt.NDArray[np.float32]]
@@ -15,6 +15,15 @@ MAX_ERROR = 1e-4
 
 MIN_COSINE = 0.99999
 """Of the two embeddings of one photo."""
+
+
+@dataclass(frozen=True)
+class Parity:
+    """How far an export is from PyTorch on the sample photos."""
+
+    photos: int
+    max_abs: float
+    min_cosine: float
 
 
 class Disagreement(BuildError):

@@ -67,9 +67,9 @@ def ask(
 
 
 @contextmanager
-def http_server(app: ASGIApp) -> Iterator[int]:
+def http_server(app: ASGIApp, **settings: Any) -> Iterator[int]:
     """It runs in a thread; yields its port."""
-    server = uvicorn.Server(uvicorn.Config(app, **SETTINGS))
+    server = uvicorn.Server(uvicorn.Config(app, **SETTINGS, **settings))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=server.run, args=([listener],))
         thread.start()

@@ -1,18 +1,17 @@
 """The health watcher: when it asks, when it heals, and that it ends a server that ignores SIGTERM."""
 
-import http.server
 import os
 import signal
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gateways.core import health
+from tests.unit.http_server import http_server
 
 
 class Server:
@@ -112,31 +111,18 @@ def test_ending_the_server_kills_what_ignores_sigterm(monkeypatch: pytest.Monkey
         assert process.wait(5) == -signal.SIGKILL
 
 
-@pytest.fixture
-def port() -> Iterator[int]:
-    """An HTTP server: 200 with the body for POST /echo, 503 else."""
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["content-length"]))
-            self.send_response(200 if self.path == "/echo" else 503)
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield server.server_port
-        server.shutdown()
-
-
-def test_request_returns_the_body_of_a_200_and_raises_otherwise(port: int) -> None:
+def test_a_request_returns_the_body_of_a_200_and_raises_otherwise() -> None:
     """A 503 is a failed probe, and says why."""
-    assert health.request("POST", port, "/echo", health.PHOTO, timeout=5) == health.PHOTO
-    with pytest.raises(RuntimeError, match="POST /dead answered 503: worker died"):
-        health.request("POST", port, "/dead", b"worker died", timeout=5)
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        body = (await receive())["body"]
+        await send({"type": "http.response.start", "status": 200 if scope["path"] == "/echo" else 503})
+        await send({"type": "http.response.body", "body": body})
+
+    with http_server(app, lifespan="off") as port:
+        assert health.request("POST", port, "/echo", health.PHOTO, timeout=5) == health.PHOTO
+        with pytest.raises(RuntimeError, match="POST /dead answered 503: worker died"):
+            health.request("POST", port, "/dead", b"worker died", timeout=5)
 
 
 def test_a_proof_lasts_half_a_minute(root: Path, tmp_path: Path) -> None:

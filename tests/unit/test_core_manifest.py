@@ -2,23 +2,22 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gateways.core.manifest import Manifest, ManifestError
-from tests.unit import tiny_model
+from tests.unit.upstream_servers import manifest, write
 
 
 def test_a_built_model_is_read(tmp_path: Path) -> None:
     """Fields, preprocessing and labels arrive as written; an embedding model needs no labels file."""
-    manifest = tiny_model.build(tmp_path)
-    assert (manifest.model, manifest.kind, manifest.weights) == ("tiny", "classifier", "random")
-    assert manifest.preprocess.mean == (0.5, 0.5, 0.5)
-    assert manifest.labels == tuple(f"label {i}" for i in range(tiny_model.CLASSES))
-    assert manifest.parity.min_cosine == 1.0
-    assert tiny_model.build(tmp_path, "embedding", "other").labels == ()
+    for kind in ("classifier", "embedding"):
+        made = manifest(kind, kind)
+        folder = write(tmp_path, made)
+        assert Manifest.load(tmp_path, kind) == replace(made, directory=folder)
 
 
 def test_absent_artefacts_say_what_to_do(tmp_path: Path) -> None:
@@ -38,7 +37,7 @@ SPOILED: dict[str, Callable[[dict[str, Any]], str]] = {
 @pytest.mark.parametrize("case", SPOILED)
 def test_a_manifest_that_does_not_fit_is_refused(tmp_path: Path, case: str) -> None:
     """At start, with the cure."""
-    path = tiny_model.build(tmp_path).directory / "manifest.json"
+    path = write(tmp_path, manifest()) / "manifest.json"
     path.write_text(SPOILED[case](json.loads(path.read_text())))
     with pytest.raises(ManifestError, match="Run the `models` service again"):
         Manifest.load(tmp_path, "tiny")

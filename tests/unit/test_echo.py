@@ -111,6 +111,7 @@ BAD: list[tuple[str, bytes, str, int, str]] = [
     ("structured", json.dumps(STRUCTURED | {"entries": -1}).encode(), JSON, 400, "send 0 to 1000"),
     ("structured", json.dumps(STRUCTURED | {"text": 5}).encode(), JSON, 400, "text"),
     ("structured", b"[" * 100_000, JSON, 400, ""),
+    ("structured", b'{"name": "\xff"}', JSON, 400, ""),
     # In a field that nobody reads either: no parser is led to the end of its stack.
     ("structured", b'{"more": ' + b"[" * 100_000, JSON, 400, "the body"),
     ("base64", json.dumps({"image": NOT_BASE64}).encode(), JSON, 400, "is not base64"),

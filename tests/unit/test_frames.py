@@ -3,8 +3,6 @@
 import base64
 import json
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,7 +21,7 @@ from gateways.core.errors import ServeError
 from gateways.rpc.health import call
 from gateways.transport.frames.frame import Usage, pixels
 from gateways.transport.frames.zeromq import MAX_SLOTS, Slots
-from tests.repository import ROOT
+from tests.unit.frames_server import frames_server
 from tests.unit.http_server import JSON, Answer, ask
 
 FRAME = np.random.default_rng(0).integers(0, 256, (48, 64, 3), np.uint8)
@@ -68,18 +66,8 @@ class Server:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("f")
-    with subprocess.Popen(
-        [sys.executable, "-m", "tests.unit.frames_server", folder],
-        cwd=ROOT,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stdout
-        http_port, grpc_port = map(int, process.stdout.readline().split())
+    with frames_server(folder) as (http_port, grpc_port):
         yield Server(http_port, grpc_port, folder)
-        process.stdin.close()  # type: ignore[union-attr]
-        assert process.wait(10) == 0, "it ends when it is told to"
 
 
 @pytest.fixture
@@ -193,12 +181,6 @@ def test_http_says_what_is_wrong(server: Server, path: str, body: bytes, kind: s
     """The status, and one line for the client; the next request is answered."""
     server.post(path, body, kind).refuses(status, says)
     assert server.text("hex", **SHAPE, frame=RAW.hex()).status == 200
-
-
-def test_a_body_above_the_limit_is_refused_unread(server: Server) -> None:
-    """By its announced length."""
-    announced = {"content-length": str(64 * 1024**2)}
-    ask(server.http, "POST", "/frames/base64", None, JSON, headers=announced).refuses(413, "larger than 32 MiB")
 
 
 def test_grpc_says_what_is_wrong(server: Server, stub: frames_pb2_grpc.FrameServiceStub) -> None:

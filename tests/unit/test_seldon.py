@@ -75,10 +75,7 @@ def port() -> Iterator[int]:
 @pytest.fixture
 async def both(port: int) -> AsyncIterator[Both]:
     options = [("grpc.max_send_message_length", -1)]
-    async with (
-        running("127.0.0.1:0") as address,
-        grpc.aio.insecure_channel(f"127.0.0.1:{address}", options) as channel,
-    ):
+    async with running("127.0.0.1:0") as address, grpc.aio.insecure_channel(f"127.0.0.1:{address}", options) as channel:
         yield Both(port, channel)
 
 

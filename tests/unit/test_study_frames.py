@@ -36,6 +36,7 @@ from locustfiles.study_routes.frames import (
 )
 from tests.repository import ROOT
 from tests.unit.bench_runs import change, synthetic_run
+from tests.unit.frames_server import frames_server
 from tests.unit.tiny_artifacts import tiny
 
 WINDOW = Window(seconds=0.6, warm_s=0.1)
@@ -52,22 +53,13 @@ print(json.dumps(parity.check(STUDIES["frames"].cells(True), "http://127.0.0.1:1
 def environment(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """A gateway that runs, and what the load must know of it."""
     folder = tmp_path_factory.mktemp("f")
-    with subprocess.Popen(
-        [sys.executable, "-m", "tests.unit.frames_server", folder],
-        cwd=ROOT,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stdout
-        http, grpc = (f"127.0.0.1:{port}" for port in process.stdout.readline().split())
+    with frames_server(folder) as (http, grpc):
         yield {
             "FRAMES": str(folder),
-            "DIRECT_ADDRESSES": f"frames:8000={http} frames:50051={grpc}",
+            "DIRECT_ADDRESSES": f"frames:8000=127.0.0.1:{http} frames:50051=127.0.0.1:{grpc}",
             "ARTIFACTS": str(tiny(tmp_path_factory.mktemp("a"), side=1)),
             "PYTHONPATH": f"{root}:{root / 'proto' / 'gen'}",
         }
-        process.communicate()
 
 
 def test_the_pan_is_deterministic_and_moves() -> None:

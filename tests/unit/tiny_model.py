@@ -1,7 +1,6 @@
 """Real artefacts of a tiny model: what the `models` service writes, small enough to build in a test."""
 
 import io
-import json
 from pathlib import Path
 
 import numpy as np
@@ -10,11 +9,8 @@ from PIL import Image
 
 from gateways.core.manifest import Manifest
 from gateways.core.serving import Serving
-
-MODEL = "tiny"
-CLASSES = 10
-DIM = 8
-SIDE = 32
+from tests.unit.upstream_servers import DIM, LABELS, SIDE, manifest, write
+from tests.unit.upstream_servers import MODEL as MODEL
 
 
 class _Tiny(torch.nn.Module):
@@ -24,7 +20,7 @@ class _Tiny(torch.nn.Module):
         super().__init__()
         torch.manual_seed(0)
         self.convolution = torch.nn.Conv2d(3, DIM, 8, 8)
-        self.linear = torch.nn.Linear(DIM, CLASSES)
+        self.linear = torch.nn.Linear(DIM, len(LABELS))
         self.classifier = classifier
 
     def forward(self, image: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -34,36 +30,9 @@ class _Tiny(torch.nn.Module):
 
 def build(artifacts: Path, kind: str = "classifier", name: str = MODEL) -> Manifest:
     """Write the artefacts below `artifacts` and load them."""
-    directory = artifacts / name
-    directory.mkdir(parents=True)
-    classifier = kind == "classifier"
-    model = _Tiny(classifier=classifier).eval()
-    torch.jit.trace(model, torch.zeros(2, 3, SIDE, SIDE)).save(str(directory / "model.pt"))
-    if classifier:
-        (directory / "labels.txt").write_text("".join(f"label {i}\n" for i in range(CLASSES)))
-    (directory / "manifest.json").write_text(
-        json.dumps(
-            {
-                "schema": 1,
-                "model": name,
-                "kind": kind,
-                "weights": "random",
-                "weights_source": "seed 0",
-                "preprocess": {
-                    "resize": SIDE,
-                    "crop": SIDE,
-                    "interpolation": "bilinear",
-                    "mean": [0.5, 0.5, 0.5],
-                    "std": [0.5, 0.5, 0.5],
-                },
-                "embedding_dim": DIM,
-                "classes": CLASSES if classifier else 0,
-                "build_key": "0" * 64,
-                "files": {},
-                "parity": {"photos": 1, "max_abs": 0.0, "min_cosine": 1.0},
-            }
-        )
-    )
+    folder = write(artifacts, manifest(kind, name))
+    model = _Tiny(classifier=kind == "classifier").eval()
+    torch.jit.trace(model, torch.zeros(2, 3, SIDE, SIDE)).save(str(folder / "model.pt"))
     return Manifest.load(artifacts, name)
 
 

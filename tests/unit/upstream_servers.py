@@ -6,7 +6,7 @@ import io
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,41 +17,39 @@ from PIL import Image
 from tritonclient.grpc import service_pb2 as kserve
 from tritonclient.grpc import service_pb2_grpc as kserve_grpc
 
-from gateways.core.manifest import Manifest, Parity
+from gateways.core.manifest import Manifest
 from gateways.core.preprocess import Preprocess
 from gateways.core.serving import Serving
 
 MODEL = "tiny"
-LABELS = tuple(f"class {i}" for i in range(10))
+LABELS = tuple(f"label {i}" for i in range(10))
 DIM = 8
+SIDE = 32
 
 
-def manifest(kind: str = "classifier") -> Manifest:
+def manifest(kind: str = "classifier", model: str = MODEL) -> Manifest:
     """A model that was never built: the fakes answer in its shape."""
-    labels = LABELS if kind == "classifier" else ()
-    return Manifest(
-        directory=Path("/nowhere"),
-        model=MODEL,
-        kind="classifier" if labels else "embedding",
-        weights="random",
-        weights_source="none",
-        preprocess=Preprocess(32, 32, "bilinear", (0.5, 0.5, 0.5), (0.5, 0.5, 0.5)),
-        embedding_dim=DIM,
-        classes=len(labels),
-        build_key="0" * 64,
-        files={},
-        parity=Parity(1, 0.0, 1.0),
-        labels=labels,
-    )
+    steps = Preprocess(SIDE, SIDE, "bilinear", (0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
+    if kind == "classifier":
+        return Manifest(Path("/nowhere"), model, "classifier", "random", steps, LABELS)
+    return Manifest(Path("/nowhere"), model, "embedding", "random", steps, ())
+
+
+def write(artifacts: Path, found: Manifest) -> Path:
+    """The folder of these artefacts, as the models service writes it, without the model itself."""
+    folder = artifacts / found.model
+    folder.mkdir(parents=True)
+    if found.labels:
+        (folder / "labels.txt").write_text("".join(f"{label}\n" for label in found.labels))
+    data = {**asdict(found), "directory": "", "schema": 1, "classes": len(found.labels)}
+    (folder / "manifest.json").write_text(json.dumps(data))
+    return folder
 
 
 def artifacts(folder: Path, *models: str) -> Path:
     """The artefacts of such models in `folder`, of which the first is served."""
     for model in models:
-        (folder / model).mkdir()
-        (folder / model / "labels.txt").write_text("\n".join(LABELS))
-        data = {**asdict(replace(manifest(), model=model)), "schema": 1, "directory": ""}
-        (folder / model / "manifest.json").write_text(json.dumps(data))
+        write(folder, manifest(model=model))
     Serving(models[0], f"{models[0]}_trt", images=True, models=models[:1]).write(folder)
     return folder
 

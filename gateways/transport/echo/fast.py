@@ -130,7 +130,7 @@ async def _json[T](request: Request, kind: type[T]) -> T:
         return msgspec.json.decode(await whole(request), type=kind)
     except msgspec.ValidationError as error:
         raise ServeError(Status.INVALID, f"{error}: gateways/transport/echo/fast.py lists the fields") from None
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise ServeError(Status.INVALID, f"the body is not JSON ({error})") from None
 
 
@@ -139,8 +139,7 @@ def _entries(count: int) -> list[Entry]:
 
 
 def _image(image: bytes, entries: int) -> ImageAnswer:
-    size, crc = answers.received(image)
-    return ImageAnswer(size, crc, _entries(entries))
+    return ImageAnswer(*answers.received(image), _entries(entries))
 
 
 ANSWERS: Mapping[str, Callable[[Request], Awaitable[StructuredAnswer | ImageAnswer]]] = {

@@ -35,8 +35,7 @@ def create_server() -> grpc.aio.Server:
         "Base64": _unary(base_pb2.Base64Request, base64),
         "Binary": _unary(base_pb2.BinaryRequest, binary),
         "BinaryStream": _stream(
-            base_pb2.BinaryStreamRequest,
-            lambda asked: base_pb2.BinaryStreamResponse(response=binary(asked.request)),
+            base_pb2.BinaryStreamRequest, lambda asked: base_pb2.BinaryStreamResponse(response=binary(asked.request))
         ),
     }
     distance = {

@@ -97,10 +97,7 @@ def create_app(usage: Usage) -> ASGIApp:
         return Response(body, headers={"server-timing": f"cpu;dur={usage.spent_ms():.3f}"}, media_type=kind)
 
     routes = [Route(f"/frames/{name}", as_text(text), methods=["POST"]) for name, text in TEXTS.items()]
-    routes += [
-        Route("/frames/multipart", multipart, methods=["POST"]),
-        Route("/frames/usage", spent, methods=["GET"]),
-    ]
+    routes += [Route("/frames/multipart", multipart, methods=["POST"]), Route("/frames/usage", spent, methods=["GET"])]
     app = Starlette(routes=routes)
     handle_errors(app, what_there_is=f"POST to /frames/multipart, {', '.join(TEXTS)}")
     return Admission(app)

@@ -8,18 +8,19 @@ the values: one number too, which shows that all of them arrived. Raw, it looks 
 """
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import orjson
 from google.protobuf import json_format
-from google.protobuf.message import DecodeError
 from google.protobuf.struct_pb2 import ListValue, Value
 from numpy.typing import NDArray
 from seldon import prediction_pb2 as pb
 from tensorflow.core.framework import tensor_pb2, tensor_shape_pb2, types_pb2
 
 from gateways.core.errors import ServeError, Status
+from gateways.core.messages import parse
 from gateways.core.timing import Stages
 
 Array = NDArray[Any]
@@ -54,44 +55,36 @@ DTYPES = {
 
 def answer_json(body: bytes, mode: str | None, stages: Stages) -> bytes:
     """The answer to a JSON request. Raises ServeError."""
-    mode = checked_mode(mode)
-    with stages.stage("parse"):
-        try:
-            message = orjson.loads(body)
-        except orjson.JSONDecodeError as error:
-            raise _invalid(f'the body is not JSON ({error}): send {{"data": {{"ndarray": [[1.0, 2.0]]}}}}') from None
-    if not isinstance(message, dict):
-        raise _invalid('the body is no SeldonMessage: send {"data": {"ndarray": [[1.0, 2.0]]}}')
-    if mode == RAW:
-        form, result = "tftensor", ONE
-    else:
-        with stages.stage("decode"):
-            form, array = decode_json(message)
-        with stages.stage("compute"):
-            result = model(array)
-    with stages.stage("encode"):
-        return orjson.dumps({"data": {"names": [], **encode_json(form, result)}, "meta": {}})
+    return _answer(mode, stages, lambda: parse_json(body), decode_json, encode_json)
 
 
 def answer_proto(body: bytes, mode: str | None, stages: Stages) -> bytes:
     """The answer to a serialized SeldonMessage. Raises ServeError."""
-    mode = checked_mode(mode)
+    return _answer(
+        mode, stages, lambda: parse(pb.SeldonMessage, body, "Seldon's prediction.proto"), decode_proto, encode_proto
+    )
+
+
+def _answer[M](
+    mode: str | None,
+    stages: Stages,
+    read: Callable[[], M],
+    decode: Callable[[M], tuple[str, Array]],
+    encode: Callable[[str, Array], bytes],
+) -> bytes:
+    """The way of a message, whatever it is written in."""
+    if mode not in (None, DECODED, RAW):
+        raise _invalid(f"x-mode is {mode!r}: send {DECODED} or {RAW}, or leave it out")
     with stages.stage("parse"):
-        try:
-            message = pb.SeldonMessage.FromString(body)
-        except DecodeError:
-            raise _invalid(
-                "the message is no seldon.protos.SeldonMessage: generate your client from Seldon's prediction.proto"
-            ) from None
-    if mode == RAW:
-        form, result = "tftensor", ONE
-    else:
+        message = read()
+    form, result = "tftensor", ONE
+    if mode != RAW:
         with stages.stage("decode"):
-            form, array = decode_proto(message)
+            form, array = decode(message)
         with stages.stage("compute"):
             result = model(array)
     with stages.stage("encode"):
-        return pb.SeldonMessage(data=encode_proto(form, result), meta=pb.Meta()).SerializeToString()
+        return encode(form, result)
 
 
 def model(array: Array) -> Array:
@@ -99,11 +92,15 @@ def model(array: Array) -> Array:
     return np.array([array.sum(dtype=np.float64)])
 
 
-def checked_mode(mode: str | None) -> str:
-    """The mode that `x-mode` names; decoded without one."""
-    if mode not in (None, DECODED, RAW):
-        raise _invalid(f"x-mode is {mode!r}: send {DECODED} or {RAW}, or leave it out")
-    return mode or DECODED
+def parse_json(body: bytes) -> dict[str, Any]:
+    """A SeldonMessage as JSON. Raises ServeError."""
+    try:
+        message = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise _invalid(f'the body is not JSON ({error}): send {{"data": {{"ndarray": [[1.0, 2.0]]}}}}') from None
+    if not isinstance(message, dict):
+        raise _invalid('the body is no SeldonMessage: send {"data": {"ndarray": [[1.0, 2.0]]}}')
+    return message
 
 
 def decode_json(message: dict[str, Any]) -> tuple[str, Array]:
@@ -135,13 +132,14 @@ def decode_json(message: dict[str, Any]) -> tuple[str, Array]:
         raise _invalid(f"data.tftensor is no TensorProto: {str(error)[:200]}") from None
 
 
-def encode_json(form: str, array: Array) -> dict[str, Any]:
-    """The part of `data` that holds an FP64 array."""
-    if form == "ndarray":
-        return {form: array.tolist()}
+def encode_json(form: str, array: Array) -> bytes:
+    """An answer that holds an FP64 array."""
+    values: object = array.tolist()
     if form == "tensor":
-        return {form: {"shape": list(array.shape), "values": array.ravel().tolist()}}
-    return {form: json_format.MessageToDict(_to_tftensor(array))}
+        values = {"shape": array.shape, "values": array.ravel().tolist()}
+    elif form == "tftensor":
+        values = json_format.MessageToDict(_to_tftensor(array))
+    return orjson.dumps({"data": {"names": [], form: values}, "meta": {}})
 
 
 def decode_proto(message: pb.SeldonMessage) -> tuple[str, Array]:
@@ -160,16 +158,18 @@ def decode_proto(message: pb.SeldonMessage) -> tuple[str, Array]:
     return form, _from_tftensor(data.tftensor)
 
 
-def encode_proto(form: str, array: Array) -> pb.DefaultData:
-    """An FP64 array as DefaultData."""
+def encode_proto(form: str, array: Array) -> bytes:
+    """The same as a serialized SeldonMessage."""
     if form == "ndarray":
         rows = ListValue()
         values: Any = array.tolist()
         rows.extend(values)
-        return pb.DefaultData(ndarray=rows)
-    if form == "tensor":
-        return pb.DefaultData(tensor=pb.Tensor(shape=array.shape, values=array.ravel()))
-    return pb.DefaultData(tftensor=_to_tftensor(array))
+        data = pb.DefaultData(ndarray=rows)
+    elif form == "tensor":
+        data = pb.DefaultData(tensor=pb.Tensor(shape=array.shape, values=array.ravel()))
+    else:
+        data = pb.DefaultData(tftensor=_to_tftensor(array))
+    return pb.SeldonMessage(data=data, meta=pb.Meta()).SerializeToString()
 
 
 def _from_tensor(tensor: pb.Tensor) -> Array:

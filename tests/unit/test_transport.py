@@ -1,0 +1,39 @@
+"""The servers without a model as their containers start, ask and stop them."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from gateways.transport.health import PROBES
+from tests.repository import ROOT
+
+START_S = 60
+
+
+def test_the_start_and_the_health_check_know_the_same_names() -> None:
+    """And list them."""
+    for module in ("gateways.transport", "gateways.transport.health"):
+        done = subprocess.run([sys.executable, "-m", module], cwd=ROOT, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr.strip().rpartition(" ")[2]) == (1, "|".join(PROBES))
+
+
+@pytest.mark.parametrize("name", PROBES)
+def test_a_server_starts_is_healthy_and_stops(name: str, tmp_path: Path) -> None:
+    """SIGTERM ends it at once, as nobody is at work."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    environment = os.environ | {"LISTEN": f"127.0.0.1:{port}", "FRAMES": str(tmp_path)}
+    with subprocess.Popen([sys.executable, "-m", "gateways.transport", name], cwd=ROOT, env=environment) as server:
+        check = [sys.executable, "-m", "gateways.transport.health", name]
+        end = time.monotonic() + START_S
+        while subprocess.run(check, cwd=ROOT, env=environment, check=False).returncode:
+            assert server.poll() is None, "it ended"
+            assert time.monotonic() < end, "it is not healthy"
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(20) in (0, -signal.SIGTERM)
