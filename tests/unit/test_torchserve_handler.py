@@ -35,6 +35,7 @@ class Worker:
     def __init__(self, artifacts: Path) -> None:
         archive = {"model": {"serializedFile": "model.pt"}}
         self.context = Context(MODEL, str(artifacts / MODEL), archive, 8, None, "1.0")
+        self.proof = artifacts / "answered"
         self.handler = JpegHandler()
         self.handler.initialize(self.context)
 
@@ -122,12 +123,11 @@ def test_bad_input_gets_a_4xx_that_says_what_to_do(
 
 def test_only_an_answer_of_the_model_is_a_proof_of_life(worker: Worker) -> None:
     """Refusing bad images proves nothing about the model."""
-    proof: Path = handler.ANSWERED
-    proof.unlink(missing_ok=True)
+    worker.proof.unlink(missing_ok=True)
     worker((b"x", None))
-    assert not proof.exists()
+    assert not worker.proof.exists()
     worker((GOOD, None))
-    assert proof.exists()
+    assert worker.proof.exists()
 
 
 def test_a_retired_model_answers_404_and_comes_back(
