@@ -1,16 +1,8 @@
 """The model builder: makes what is served, and says what is.
 
-    python -m models.builder build [--force]                  what the environment declares is current and is served
-    python -m models.builder build MODEL [--force]            the artefacts of one model are current
-    python -m models.builder next MODEL                       the artefacts of a spec are ready to be swapped in
-    python -m models.builder next - [--model NAME]            the same for a model repository, as a tar on stdin
-    python -m models.builder commit                           what `next` made ready is served from now on
-
-`build` does nothing where all is current; `--force` builds in any case, e.g. to ask again for weights that no hub could
-give. Variables: MODEL (default efficientnet_lite0, with a GPU openclip_vit_b32) and MODEL_REPOSITORY declare what is
-served, unless a swap has chosen since; ACCELERATOR (cpu or gpu; default cpu) is what the artefacts are for, ARTIFACTS
-(default /artifacts) where. Exit 0: all is current. Exit 1: it is not, one line says why. Exit 3: `next` was asked for
-what is served already.
+Variables: MODEL (default efficientnet_lite0, with a GPU openclip_vit_b32) and MODEL_REPOSITORY declare what is served,
+unless a swap has chosen since; ACCELERATOR (cpu or gpu; default cpu) is what the artefacts are for, ARTIFACTS (default
+/artifacts) where. Exit 1: one line says why. Exit 3: `next` was asked for what is served already.
 """
 
 import os
@@ -31,13 +23,11 @@ ALREADY_SERVED = 3
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; the exit code."""
-    parser = ArgumentParser(
-        prog="python -m models.builder", description=__doc__, formatter_class=RawDescriptionHelpFormatter
-    )
+    parser = ArgumentParser("python -m models.builder", None, __doc__, formatter_class=RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     build = commands.add_parser("build", help="make the artefacts of a model, or nothing where they are current")
-    build.add_argument("model", nargs="?", default="", help="default: what MODEL and MODEL_REPOSITORY declare")
-    build.add_argument("--force", action="store_true", help="build even when the artefacts are current")
+    build.add_argument("model", nargs="?", default="", help="default: what is declared, which is served then")
+    build.add_argument("--force", action="store_true", help="also when current, e.g. now that a hub can be reached")
     following = commands.add_parser("next", help="make another model ready to be swapped in")
     following.add_argument("source", help="a model of models/, or - for a repository as a tar on stdin")
     following.add_argument("--model", default="", help="the one to serve, of a repository that holds several")
@@ -54,8 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
             if options.command == "commit":
                 (artifacts / NEXT).replace(artifacts / NAME)
             elif options.command == "next":
-                new = prepare(artifacts, options.source, options.model)
-                if not new:
+                if not (new := prepare(artifacts, options.source, options.model)):
                     return ALREADY_SERVED
                 print(new)
             elif options.model:

@@ -26,13 +26,14 @@ BESIDE = ("_trt", "_jpeg", "_preprocess")
 
 def serve(artifacts: Path, declared: dict[str, str], default: str, *, force: bool = False) -> None:
     """Say what is served: what a swap chose since the same was `declared`, else that. Raises BuildError."""
+    linked = artifacts / "repository"
     try:
-        before = Serving.load(artifacts)
+        chosen = Serving.load(artifacts)
+        stays = chosen.swapped and chosen.declared == declared and all((linked / n).exists() for n in chosen.models)
     except ServingError:  # the first choice
-        before = None
-    if before and before.swapped and before.declared == declared and whole(artifacts, before):
-        chosen = before
-        if is_of_spec(artifacts, chosen.model):
+        stays = False
+    if stays:
+        if (linked / chosen.model).resolve().is_relative_to((artifacts / chosen.model).resolve()):  # made here
             make_current(Spec.load(chosen.model), artifacts, force=force)
             # What is built beside a model differs between releases.
             chosen = replace(of_spec(artifacts, chosen.model), swapped=True)
@@ -67,50 +68,41 @@ def prepare(artifacts: Path, source: str, wanted: str) -> str:
 
 def model_names(repository: Path) -> list[str]:
     """The models of a Triton repository, by name. Raises BuildError where Triton could load none of it, or not all."""
+    folder = repository
     try:
         folders = sorted(path for path in repository.iterdir() if path.is_dir() and not path.name.startswith("."))
+        if not folders:
+            raise BuildError("the model repository is empty: it must hold folders <model>/<version>/model.onnx")
+        for folder in folders:
+            _check(folder)
     except OSError as error:
-        reason = f"it must be a folder that user {os.getuid()} can read (chmod -R a+rX)"
-        raise BuildError(f"the model repository cannot be read ({error.strerror}): {reason}") from error
-    if not folders:
-        raise BuildError(
-            "the model repository is empty: it must hold one folder per model, <model>/<version>/model.onnx"
-        )
-    for folder in folders:
-        _check(folder)
+        what = "the model repository" if folder == repository else folder.name
+        can = f"user {os.getuid()} must be able to read it (chmod -R a+rX)"
+        raise BuildError(f"{what} cannot be read ({error.strerror}): {can}") from error
     return [folder.name for folder in folders]
 
 
 def _check(folder: Path) -> None:
     """What can be said about one model without loading it."""
     config = folder / "config.pbtxt"
-    try:
-        text = config.read_text() if config.is_file() else ""
-        versions = [path for path in folder.iterdir() if path.name.isdecimal() and path.is_dir()]
-        files = [file for version in versions for file in version.iterdir()]
-    except OSError as error:
-        reason = f"{folder.name} cannot be read ({error.strerror}): make it readable for user {os.getuid()}"
-        raise BuildError(f"{reason} (chmod -R a+rX)") from error
-    if not text and not files:
+    text = config.read_text() if config.is_file() else ""
+    versions = [path for path in folder.iterdir() if path.name.isdecimal() and path.is_dir()]
+    if not text and not [file for version in versions for file in version.iterdir()]:
         raise BuildError(
             f"{folder.name} is no model: it has neither a config.pbtxt nor a file in <version>/, e.g. 1/model.onnx"
         )
     if not versions:
         raise BuildError(f"{folder.name} has no version: put its file in {folder.name}/1/")
-    if (named := _named(folder.name, text)) not in ("", folder.name):
-        raise BuildError(f'{folder.name}/config.pbtxt says name: "{named}": it must be the name of its folder')
-
-
-def _named(model: str, text: str) -> str:
-    """The name in a config.pbtxt; "" without one. Fields that this release of Triton lacks are passed over."""
     # Imported here: with gRPC, which it brings, it takes half a second, and most repositories are the builder's own.
     from google.protobuf.text_format import Parse, ParseError
     from tritonclient.grpc.model_config_pb2 import ModelConfig
 
-    try:
-        return str(Parse(text, ModelConfig(), allow_unknown_field=True).name)
+    try:  # what only a newer Triton knows is for Triton to refuse
+        named = Parse(text, ModelConfig(), allow_unknown_field=True).name
     except ParseError as error:
-        raise BuildError(f"{model}/config.pbtxt is no model configuration: line {error}") from error
+        raise BuildError(f"{folder.name}/config.pbtxt is no model configuration: line {error}") from error
+    if named not in ("", folder.name):
+        raise BuildError(f'{folder.name}/config.pbtxt says name: "{named}": it must be the name of its folder')
 
 
 def choose(names: Iterable[str], wanted: str) -> tuple[str, str | None]:
@@ -165,16 +157,6 @@ def of_spec(artifacts: Path, model: str) -> Serving:
         _link(artifacts / "mar" / archive.name, archive)
     repository = artifacts / model / "repository"
     return chosen_of(artifacts, repository, made(artifacts, model), model, images=archive.exists())
-
-
-def is_of_spec(artifacts: Path, model: str) -> bool:
-    """Whether what is served under this name was made by the builder."""
-    return (artifacts / "repository" / model).resolve().is_relative_to((artifacts / model).resolve())
-
-
-def whole(artifacts: Path, serving: Serving) -> bool:
-    """Whether all that it serves is still there."""
-    return all((artifacts / "repository" / name).exists() for name in serving.models)
 
 
 def must_be_new(names: Iterable[str], served: Serving) -> None:

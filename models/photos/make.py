@@ -5,8 +5,7 @@ SOURCE_DIR holds the original files of Debian's `budgie-backgrounds` 3.0-1 (CC0)
 README.md beside this file has licence and source of each. Needs Pillow.
 """
 
-import sys
-from dataclasses import dataclass
+from argparse import ArgumentParser
 from pathlib import Path
 
 from PIL import Image
@@ -15,31 +14,14 @@ from PIL import Image
 SIZES = ((224, 224), (360, 640), (720, 1280), (1080, 1920))
 QUALITY = 90
 
-
-@dataclass(frozen=True)
-class Photo:
-    """A 16:9 view of `file`: its left, top and width in source pixels.
-
-    The subject stands in the middle, where the preprocessing crops. Never narrower than 1920: nothing is scaled up.
-    """
-
-    name: str
-    file: str
-    left: int
-    top: int
-    width: int
-
-    @property
-    def box(self) -> tuple[int, int, int, int]:
-        return self.left, self.top, self.left + self.width, self.top + self.width * 9 // 16
-
-
-PHOTOS = (
-    Photo("otter", "oakland-zoo-otters.jpg", 515, 300, 3040),
-    Photo("osprey", "perched-osprey.jpg", 180, 380, 2560),
-    Photo("lake", "lake-sherburne.jpg", 0, 0, 3840),
-    Photo("colosseum", "roman-colosseum.jpg", 0, 300, 3040),
-)
+# The file, and left, top, right and bottom of a 16:9 view of it in pixels. The subject stands in the middle, where the
+# preprocessing crops. Never narrower than 1920: nothing is scaled up.
+PHOTOS = {
+    "otter": ("oakland-zoo-otters.jpg", (515, 300, 3555, 2010)),
+    "osprey": ("perched-osprey.jpg", (180, 380, 2740, 1820)),
+    "lake": ("lake-sherburne.jpg", (0, 0, 3840, 2160)),
+    "colosseum": ("roman-colosseum.jpg", (0, 300, 3040, 2010)),
+}
 
 
 def render(view: Image.Image, height: int, width: int) -> Image.Image:
@@ -49,13 +31,12 @@ def render(view: Image.Image, height: int, width: int) -> Image.Image:
     return view.resize((width, height), Image.Resampling.LANCZOS, box=(left, 0, left + cut, view.height))
 
 
-def main(source: Path, target: Path) -> None:
-    for photo in PHOTOS:
-        view = Image.open(source / photo.file).convert("RGB").crop(photo.box)
-        for height, width in SIZES:
-            path = target / f"{photo.name}_{height}x{width}.jpg"
-            render(view, height, width).save(path, quality=QUALITY, optimize=True)
-
-
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(__file__).parent)
+    parser = ArgumentParser(description="Make the sample photos from their source package.")
+    parser.add_argument("source", type=Path, help="the folder with the original files")
+    source = parser.parse_args().source
+    for name, (file, box) in PHOTOS.items():
+        view = Image.open(source / file).convert("RGB").crop(box)
+        for height, width in SIZES:
+            path = Path(__file__).parent / f"{name}_{height}x{width}.jpg"
+            render(view, height, width).save(path, quality=QUALITY, optimize=True)

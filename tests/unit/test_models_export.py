@@ -1,4 +1,7 @@
-"""From a spec to TorchScript and ONNX, with a small torchvision model that another spec could name as it is."""
+"""From a spec to TorchScript and ONNX, with a small torchvision model that another spec could name as it is.
+
+A model that is an ONNX file is served as it is, and by its PyTorch form where photos are taken.
+"""
 
 import dataclasses
 from pathlib import Path
@@ -6,18 +9,22 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import onnx
 import pytest
 import timm
 import torch
 from msgspec.structs import replace
+from onnx import helper
 
 from gateways.core.manifest import Parity
-from models.builder import sources
+from models.builder import from_onnx, sources
+from models.builder.errors import BuildError
 from models.builder.export import models, sample_tensors, triton, write_labels
 from models.builder.parity import Disagreement
 from models.builder.serving import model_names
 from models.builder.sources import SOURCES, Loaded, labels, load
 from models.builder.spec import ImageSpec, Source, SpecError, Weights
+from tests.stack.onnx_models import IR_VERSION, OPSET
 
 SPEC = replace(
     ImageSpec.load("densenet161"),
@@ -123,3 +130,57 @@ def test_a_timm_model_is_one_small_spec(tmp_path: Path) -> None:
         assert [output.shape for output in module(torch.zeros(2, 3, 224, 224))] == [(2, 512), (2, 1000)]
         torch.save(timm.create_model("resnet10t").state_dict(), tmp_path / "resnet10t.pth")
         SOURCES["timm"]("resnet10t", tmp_path / "resnet10t.pth")
+
+
+@pytest.fixture
+def foreign(built: tuple[Path, Parity], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same model as somebody else may have exported it, as if it came in a package: logits alone, other names."""
+    model = onnx.load(built[0] / "repository/small/1/model.onnx")
+    names = {"image": "pixels", "embedding": "/Flatten_output_0", "logits": "scores"}
+    for node in model.graph.node:
+        node.input[:] = [names.get(name, name) for name in node.input]
+        node.output[:] = [names.get(name, name) for name in node.output]
+    del model.graph.output[0]
+    model.graph.input[0].name, model.graph.output[0].name = "pixels", "scores"
+    onnx.save(model, tmp_path / "foreign.onnx")
+    monkeypatch.setattr(sources, "_installed", lambda file: tmp_path / "foreign.onnx")
+
+
+ONNX = replace(
+    SPEC,
+    source=Source(kind="onnx", input="pixels", embedding="/Flatten_output_0", logits="scores"),
+    weights=Weights(file="package/model.onnx"),
+)
+EMBEDDING = replace(ONNX, kind="embedding", classes=0, labels="", source=replace(ONNX.source, logits=""))
+
+
+@pytest.mark.usefixtures("foreign")
+@pytest.mark.parametrize("spec", [ONNX, EMBEDDING], ids=["classifier", "embedding"])
+def test_a_graph_is_served_under_our_names_and_its_pytorch_form_agrees(
+    spec: ImageSpec, tensors: Any, tmp_path: Path
+) -> None:
+    """The embedding is a tensor inside of the graph; for an embedding model the logits are left out."""
+    loaded = load(spec, tmp_path)
+    assert loaded.weights == "real"
+    with torch.inference_mode():
+        assert models(spec, loaded, tensors, tmp_path).min_cosine > 0.99999
+    served = onnx.load(tmp_path / "repository/small/1/model.onnx").graph
+    assert [one.name for one in served.input] == ["image"]
+    assert [one.name for one in served.output] == list(spec.outputs)
+
+
+@pytest.mark.usefixtures("foreign")
+@pytest.mark.parametrize("change", [{"input": "image"}, {"embedding": "image"}])
+def test_a_name_that_the_graph_does_not_have_is_refused(tmp_path: Path, change: dict[str, str]) -> None:
+    with pytest.raises(SpecError, match=f"source.{next(iter(change))}.* image"):
+        load(replace(ONNX, source=replace(ONNX.source, **change)), tmp_path)
+
+
+def test_a_graph_without_a_pytorch_form_is_refused_with_the_other_way(tmp_path: Path) -> None:
+    """The converter knows the operators of convolutional networks, not all there are."""
+    value = helper.make_tensor_value_info
+    node = helper.make_node("Det", ["image"], ["embedding"])
+    made = helper.make_graph([node], "test", [value("image", 1, ["n", 3, 3])], [value("embedding", 1, ["n"])])
+    onnx.save(helper.make_model(made, opset_imports=[OPSET], ir_version=IR_VERSION), tmp_path / "m.onnx")
+    with pytest.raises(BuildError, match=r'no PyTorch form \(.*Det.*kind = "tensors"'):
+        from_onnx.module(tmp_path / "m.onnx")

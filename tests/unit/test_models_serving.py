@@ -4,8 +4,10 @@ import io
 import json
 import os
 import tarfile
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -74,43 +76,27 @@ def test_a_repository_is_served_as_it_is(artifacts: Path) -> None:
 
 
 def test_a_swap_stays_until_something_else_is_declared(artifacts: Path) -> None:
-    """`up` keeps what was swapped in; a changed variable counts again."""
+    """An `up` also loads what a newer builder makes beside it; a changed variable counts again."""
     serve(artifacts, declared("efficientnet_lite0"))
     make_current(Spec.load("densenet161"), artifacts)
-    swapped = serving.of_spec(artifacts, "densenet161")
-    Serving(swapped.model, None, True, swapped.models, declared("efficientnet_lite0"), swapped=True).write(artifacts)
+    serving.link(artifacts, artifacts / "densenet161" / "repository", ["densenet161"])
+    swapped = Serving("densenet161", None, True, ("densenet161",), declared("efficientnet_lite0"), swapped=True)
+    swapped.write(artifacts)
     serve(artifacts, declared("efficientnet_lite0"))
-    assert Serving.load(artifacts).model == "densenet161"
+    both = ("densenet161", "densenet161_trt")
+    assert Serving.load(artifacts) == replace(swapped, accelerated=both[1], models=both)
     serve(artifacts, declared("openclip_vit_b32"))
     assert Serving.load(artifacts).model == "openclip_vit_b32"
 
 
-def test_what_a_newer_builder_makes_beside_a_swapped_model_is_served(artifacts: Path) -> None:
-    """An `up` after an update of ours loads it too; a repository that was swapped in stays as it is."""
-    serve(artifacts, declared())
-    make_current(Spec.load("densenet161"), artifacts)
-    serving.link(artifacts, artifacts / "densenet161" / "repository", ["densenet161"])
-    Serving("densenet161", None, True, ("densenet161",), declared(), swapped=True).write(artifacts)
-    serve(artifacts, declared())
-    found = Serving.load(artifacts)
-    assert (found.models, found.accelerated, found.swapped) == (
-        ("densenet161", "densenet161_trt"),
-        "densenet161_trt",
-        True,
-    )
-    write_model(artifacts / "received", "densenet161")
-    serving.link(artifacts, artifacts / "received", ["densenet161"])
-    received = Serving("densenet161", None, False, ("densenet161",), declared(), swapped=True)
-    received.write(artifacts)
-    serve(artifacts, declared())
-    assert Serving.load(artifacts) == received
-
-
-def test_a_swap_whose_files_are_gone_counts_no_more(artifacts: Path) -> None:
-    """What is declared is served, and the link that leads nowhere is dropped."""
+def test_a_received_swap_stays_as_it_is_until_its_files_are_gone(artifacts: Path) -> None:
+    """Then what is declared is served, and the link that leads nowhere is dropped."""
     write_model(artifacts / "received", "text")
     serving.link(artifacts, artifacts / "received", ["text"])
-    Serving("text", None, False, ("text",), declared("densenet161"), swapped=True).write(artifacts)
+    received = Serving("text", None, False, ("text",), declared("densenet161"), swapped=True)
+    received.write(artifacts)
+    serve(artifacts, declared("densenet161"))
+    assert Serving.load(artifacts) == received
     (artifacts / "received" / "text").rename(artifacts / "received" / "gone")
     serve(artifacts, declared("densenet161"))
     assert Serving.load(artifacts).model == "densenet161"
@@ -120,31 +106,30 @@ def test_a_swap_whose_files_are_gone_counts_no_more(artifacts: Path) -> None:
 @pytest.mark.parametrize(
     ("names", "wanted", "chosen"),
     [
-        (["a"], "", ("a", None)),
-        (["a", "a_trt"], "", ("a", "a_trt")),
-        (["a", "a_jpeg", "a_preprocess"], "", ("a", None)),
-        (["a_trt"], "", ("a_trt", None)),
-        (["a", "b", "b_trt"], "b", ("b", "b_trt")),
+        ("a", "", ("a", None)),
+        ("a a_trt", "", ("a", "a_trt")),
+        ("a a_jpeg a_preprocess", "", ("a", None)),
+        ("a_trt", "", ("a_trt", None)),
+        ("a b b_trt", "b", ("b", "b_trt")),
+        ("a b", "", None),
+        ("a b", "c", None),
     ],
 )
-def test_the_model_on_the_routes(names: list[str], wanted: str, chosen: tuple[str, str | None]) -> None:
-    """The only one, or the one that is asked for; a twin is never the only one's rival."""
-    assert serving.choose(names, wanted) == chosen
-
-
-@pytest.mark.parametrize("wanted", ["", "c"])
-def test_a_choice_that_is_left_open_lists_the_names(wanted: str) -> None:
-    """The message is all that the user sees."""
-    with pytest.raises(BuildError, match=r"to one of a, b$"):
-        serving.choose(["a", "b"], wanted)
+def test_the_model_on_the_routes(names: str, wanted: str, chosen: tuple[str, str | None] | None) -> None:
+    """The only one, or the one that is asked for; a twin is no rival. A choice that is left open lists all names."""
+    if chosen:
+        assert serving.choose(names.split(), wanted) == chosen
+    else:
+        with pytest.raises(BuildError, match=r"to one of a, b$"):
+            serving.choose(names.split(), wanted)
 
 
 @pytest.mark.parametrize(
     ("files", "says"),
     [
         (None, "cannot be read"),
-        ({}, "is empty: it must hold one folder per model"),
-        ({"m/": ""}, "m is no model: it has neither a config.pbtxt nor a file"),
+        ({"README": ""}, "is empty"),
+        ({"m/README": ""}, "m is no model: it has neither a config.pbtxt nor a file"),
         ({"m/config.pbtxt": 'backend: "onnxruntime"'}, "m has no version: put its file in m/1/"),
         ({"m/1/model.onnx": "", "m/config.pbtxt": 'name: "n"'}, 'm/config.pbtxt says name: "n"'),
         ({"m/1/model.onnx": "", "m/config.pbtxt": "max_batch_size: many"}, "m/config.pbtxt.*line 1:.*many"),
@@ -152,17 +137,11 @@ def test_a_choice_that_is_left_open_lists_the_names(wanted: str) -> None:
 )
 def test_a_broken_repository_says_why(tmp_path: Path, files: dict[str, str] | None, says: str) -> None:
     """One line each: what is wrong and what to do."""
-    repository = tmp_path / "repository"
     for name, text in (files or {}).items():
-        (repository / name).parent.mkdir(parents=True, exist_ok=True)
-        if not name.endswith("/"):
-            (repository / name).write_text(text)
-        else:
-            (repository / name).mkdir()
-    if files == {}:
-        repository.mkdir()
+        (tmp_path / "of" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "of" / name).write_text(text)
     with pytest.raises(BuildError, match=says):
-        serving.model_names(repository)
+        serving.model_names(tmp_path / "of")
 
 
 def test_a_config_of_a_newer_release_is_taken(tmp_path: Path) -> None:
@@ -171,17 +150,10 @@ def test_a_config_of_a_newer_release_is_taken(tmp_path: Path) -> None:
     assert serving.model_names(tmp_path) == ["m"]
 
 
-def packed(repository: Path) -> bytes:
+def packed(repository: Path, name: str = ".") -> bytes:
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w") as tar:
-        tar.add(repository, ".")
-    return out.getvalue()
-
-
-def evil() -> bytes:
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w") as tar:
-        tar.addfile(tarfile.TarInfo("../evil"))
+        tar.add(repository, name)
     return out.getvalue()
 
 
@@ -210,26 +182,18 @@ def test_a_received_repository_is_served_after_commit(
     ("source", "tar", "status", "says"),
     [
         ("text", b"", command.ALREADY_SERVED, ""),
-        ("-", None, 1, "text is being served"),
+        ("-", packed(Path(__file__), "text/1/model.onnx"), 1, "text is being served"),
         ("-", b"no tar", 1, "cannot be unpacked"),
-        ("-", evil(), 1, "cannot be unpacked"),
+        ("-", packed(Path(__file__), "../evil"), 1, "cannot be unpacked"),
         ("resnet", b"", 1, "no such model"),
     ],
 )
 def test_what_cannot_be_next_changes_nothing(
-    artifacts: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    source: str,
-    tar: bytes | None,
-    status: int,
-    says: str,
+    artifacts: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any, source: str, tar: bytes, status: int, says: str
 ) -> None:
     """What is served already has an exit code of its own, where scripts/swap ends; the rest is one line."""
     Serving("text", None, False, ("text",)).write(artifacts)
-    write_model(tmp_path / "mine", "text")
-    assert run(monkeypatch, "next", source, stdin=packed(tmp_path / "mine") if tar is None else tar) == status
+    assert run(monkeypatch, "next", source, stdin=tar) == status
     error = capsys.readouterr().err
     assert says in error
     assert error.count("\n") == (status == 1)

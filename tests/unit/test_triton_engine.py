@@ -46,17 +46,20 @@ def names(of: dict[str, Any]) -> list[str]:
     return [name for name, _ in engine.providers(of)]
 
 
-def test_on_a_cpu() -> None:
-    """The plain model runs on the CPU provider, the accelerated one on OpenVINO; TensorRT is for the other device."""
-    assert names({}) == [CPU]
-    assert names(config()) == [OPENVINO, CPU]
-
-
-@pytest.mark.usefixtures("cuda", "tensorrt")
-def test_on_a_gpu() -> None:
-    """The plain model runs on CUDA, the accelerated one on TensorRT; OpenVINO is for the other device."""
-    assert names({}) == [CUDA, CPU]
-    assert names(config()) == [TENSORRT, CUDA, CPU]
+@pytest.mark.parametrize(
+    ("device", "plain", "accelerated"), [("cpu", [CPU], [OPENVINO, CPU]), ("cuda", [CUDA, CPU], [TENSORRT, CUDA, CPU])]
+)
+@pytest.mark.usefixtures("tensorrt")
+def test_providers_by_device(
+    device: str, plain: list[str], accelerated: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other device's accelerator is passed over; what was not built in is named, and nothing falls back."""
+    monkeypatch.setenv("DEVICE", device)
+    assert names({}) == plain
+    assert names(config()) == accelerated
+    monkeypatch.setattr(ort, "get_available_providers", lambda: [TENSORRT, CPU])
+    with pytest.raises(ConfigError, match=f"ONNX Runtime here has no {accelerated[-2]}"):
+        names(config())
 
 
 @pytest.mark.usefixtures("cuda", "tensorrt")
@@ -81,13 +84,3 @@ def test_without_tensorrts_libraries_the_model_is_refused(monkeypatch: pytest.Mo
     with pytest.raises(ConfigError, match=r"no TensorRT here \(libnvinfer.so.10 is not found\): install its libraries"):
         engine.providers(config())
     assert names({}) == [CUDA, CPU]
-
-
-@pytest.mark.parametrize(("device", "missing"), [("cuda", CUDA), ("cpu", OPENVINO)])
-@pytest.mark.usefixtures("tensorrt")
-def test_a_provider_that_was_not_built_in_is_named(device: str, missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A build for the other device says what it lacks: nothing falls back to the CPU in silence."""
-    monkeypatch.setenv("DEVICE", device)
-    monkeypatch.setattr(ort, "get_available_providers", lambda: [TENSORRT, CPU])
-    with pytest.raises(ConfigError, match=f"ONNX Runtime here has no {missing}"):
-        engine.providers(config())

@@ -1,0 +1,47 @@
+"""What both servers' parts of scripts/swap say, and with which exit code."""
+
+import itertools
+import sys
+
+import pytest
+
+from servers import swap
+
+
+def fail() -> None:
+    raise RuntimeError('POST /load answered 400: {"error":"failed to load: bad graph\\n\\nAt:\\n  model.py"}')
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "says"),
+    [
+        (["load"], 1, "triton: failed to load: bad graph\n"),
+        (["tidy"], 0, ""),
+        (["lode"], 2, "invalid choice"),
+        ([], 2, "required"),
+    ],
+)
+def test_a_step_that_fails_is_one_line(
+    arguments: list[str], status: int, says: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In Triton's own words, without the traceback that follows them."""
+    monkeypatch.setattr(sys, "argv", ["swap", *arguments])
+    try:
+        assert swap.main("triton", None, {"load": fail, "tidy": lambda: None}) == status
+    except SystemExit as left:
+        assert left.code == status
+    error = capsys.readouterr().err
+    assert error == says if status < 2 else says in error
+
+
+def test_a_model_may_take_some_time_to_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(swap, "PAUSE_S", 0)
+    asked = itertools.count()
+
+    def third() -> None:
+        if next(asked) < 2:
+            raise TimeoutError("busy")
+
+    swap.answers("small", third, seconds=60)
+    with pytest.raises(RuntimeError, match="small is loaded but does not answer"):
+        swap.answers("small", fail, seconds=-1)
