@@ -1,4 +1,4 @@
-"""What scripts/engine and scripts/setup-vm install and start, system by system; this machine is neither asked nor changed.
+"""What scripts/engine and scripts/setup-vm install and start, system by system; nothing of this machine is changed.
 
 They run as copies whose absolute paths lead into a folder, with shell functions in the place of apt-get, docker and all
 else that would act. What they say and what they do land in one transcript, in the order in which it happens.
