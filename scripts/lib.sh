@@ -11,13 +11,13 @@ esac
 
 say() { printf '==> %s\n' "$*"; }
 
-die() {
-  printf 'fiveway: %s\n' "$*" >&2
-  exit 1
+die() { # TEXT [STATUS]
+  printf 'fiveway: %s\n' "$1" >&2
+  exit "${2:-1}"
 }
 
-# A call that cannot be meant: exit status 2.
-refuse() { (die "$@") || exit 2; }
+# A call that cannot be meant.
+refuse() { die "$1" 2; }
 
 # takes "WORD ..." ARG...: refuse what is not one of the words.
 takes() {

@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def on_a_bare_machine(shell: str, *options: str) -> subprocess.CompletedProcess[str]:
+def on_a_bare_machine(shell: str, *options: str, image: str = "debian:trixie-slim") -> subprocess.CompletedProcess[str]:
     """Run `shell` in a fresh Debian that has no Docker, with this repository at /repo, read-only."""
     command = [
         "docker",
@@ -19,7 +19,7 @@ def on_a_bare_machine(shell: str, *options: str) -> subprocess.CompletedProcess[
         "--network=none",
         f"--volume={ROOT}:/repo:ro",
         *options,
-        "debian:trixie-slim",
+        image,
         "bash",
         "-c",
         shell,
@@ -53,7 +53,8 @@ def on_a_bare_machine(shell: str, *options: str) -> subprocess.CompletedProcess[
 )
 def test_refusals_are_one_line(shell: str, options: list[str], says: str) -> None:
     """One line on stderr, exit status 1, nothing on stdout."""
-    done = on_a_bare_machine(shell, *options)
+    # The disk is looked at where there is a Python, before anything is installed.
+    done = on_a_bare_machine(shell, *options, image="fiveway-tests" if "disk" in says else "debian:trixie-slim")
     assert done.returncode == 1, done
     assert done.stdout == ""
     assert done.stderr.startswith("fiveway: ")

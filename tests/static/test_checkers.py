@@ -4,6 +4,8 @@ import re
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from tests.repository import ROOT, files, scripts
 
 
@@ -23,8 +25,9 @@ def test_ruff_format() -> None:
     check("ruff", "format", "--check", "--quiet", ".")
 
 
+@pytest.mark.timeout(400)
 def test_mypy() -> None:
-    """Python is typed, strictly."""
+    """Python is typed, strictly. Minutes on a busy machine the first time; then out/.cache has its cache."""
     check("mypy", "gateways", "servers", "models", "locustfiles", "bench", "scripts", "tests")
 
 

@@ -4,6 +4,7 @@ import re
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.repository import ROOT, compose
 
@@ -13,59 +14,30 @@ PUBLISHED = {
     # For workers on other machines: any free port.
     ("locust-master", "127.0.0.1", "0", 5557),
 }
-EXPECTED = {
-    "bench", "checks", "distance", "echo-grpc", "echo-http", "edge", "frames", "jpeg-http", "locust-master",
-    "locust-worker", "models", "seldon-grpc", "seldon-http", "tests", "torchserve", "triton", "triton-dali",
-    "typed-grpc",
-}  # fmt: skip
 # Run once and end: no health to ask for.
 ONE_SHOTS = {"bench", "checks", "models", "tests"}
-# Never part of a plain `up`: what only a script of its own runs, and the servers without a model.
-PROFILES = {
-    "bench": "bench",
-    "checks": "tests",
-    "distance": "transport",
-    "echo-grpc": "transport",
-    "echo-http": "transport",
-    "frames": "transport",
-    "seldon-grpc": "transport",
-    "seldon-http": "transport",
-    "tests": "tests",
-    "triton-dali": "tests",
-}
+# Files whose services are never part of a plain `up`: each in the profile of the file's name.
+PROFILES = {"bench", "tests", "transport"}
 # What a container may write of the checkout: the bench its results.
 WRITABLE = {("bench", "/results")}
 # The test runner speaks to the Docker engine, so it is root.
 ROOT_USERS = {"checks", "tests"}
 # The stack is asked as a user on this machine would; what needs no stack is alone with its loopback.
 NETWORK_MODES = {"checks": "none", "tests": "host"}
+SERVICES: dict[str, dict[str, Any]] = compose()["services"]
 
-services = pytest.mark.parametrize("name", sorted(EXPECTED))
-
-
-def service(name: str) -> dict[str, Any]:
-    found: dict[str, Any] = compose()["services"][name]
-    return found
+services = pytest.mark.parametrize("name", sorted(SERVICES))
 
 
-def test_the_services_are_the_ones_we_know() -> None:
-    """A new service is added to these rules on purpose."""
-    assert set(compose()["services"]) == EXPECTED
+def declared(*files: str) -> set[str]:
+    """The services of these files in compose/, by their names without .yaml."""
+    return {name for file in files for name in yaml.safe_load((ROOT / f"compose/{file}.yaml").read_text())["services"]}
 
 
 @services
-def test_limits(name: str) -> None:
-    """Memory, CPU and pids are bounded."""
-    limits = service(name)["deploy"]["resources"]["limits"]
-    assert int(limits["memory"]) > 0
-    assert float(limits["cpus"]) > 0
-    assert int(limits["pids"]) > 0
-
-
-@services
-def test_hardening(name: str) -> None:
-    """Non-root, read-only root, no capabilities, no new privileges, an init, nothing of the host's namespaces."""
-    found = service(name)
+def test_policy(name: str) -> None:
+    """Non-root, read-only root, no capabilities, an init, nothing of the host's namespaces; bounded in all it takes."""
+    found = SERVICES[name]
     assert found["user"] == ("0:0" if name in ROOT_USERS else "65532:65532")
     assert found["read_only"] is True
     assert found["cap_drop"] == ["ALL"]
@@ -75,12 +47,17 @@ def test_hardening(name: str) -> None:
     assert not found.get("privileged")
     assert {"pid", "ipc", "userns_mode"}.isdisjoint(found)
     assert found.get("network_mode") == NETWORK_MODES.get(name)
+    limits = found["deploy"]["resources"]["limits"]
+    assert all(float(limits[what]) > 0 for what in ("memory", "cpus", "pids"))
+    assert {"max-size", "max-file"} <= set(found["logging"]["options"])
+    # No container keeps a `down` waiting.
+    assert found["stop_grace_period"] == "10s"
 
 
 @services
 def test_health(name: str) -> None:
     """A long-running service says by itself whether it works, and not by an open port."""
-    found = service(name)
+    found = SERVICES[name]
     if name in ONE_SHOTS:
         assert found["restart"] == "no"
         return
@@ -94,52 +71,36 @@ def test_health(name: str) -> None:
 
 
 @services
-def test_stopping_is_bounded(name: str) -> None:
-    """No container keeps a `down` waiting for more than ten seconds."""
-    assert service(name)["stop_grace_period"] == "10s"
-
-
-@services
 def test_no_fixed_name_and_no_latest(name: str) -> None:
     """Two copies of the stack can run side by side; what is pulled is pinned; what is built is built here."""
-    found = service(name)
+    found = SERVICES[name]
     assert "container_name" not in found
     assert not found["image"].endswith(":latest")
-    ours = {other["image"] for other in compose()["services"].values() if "build" in other}
+    ours = {other["image"] for other in SERVICES.values() if "build" in other}
     assert found["image"] in ours or re.search(r":[\w.-]+$|@sha256:", found["image"])
-
-
-@services
-def test_logs_are_bounded(name: str) -> None:
-    """Logs cannot fill the disk."""
-    assert {"max-size", "max-file"} <= set(service(name)["logging"]["options"])
 
 
 def test_nothing_else_is_published() -> None:
     """Envoy, the Locust page and where its workers join, on the loopback address unless BIND_ADDRESS says otherwise."""
     published = {
         (name, port.get("host_ip"), port["published"], port["target"])
-        for name, found in compose()["services"].items()
+        for name, found in SERVICES.items()
         for port in found.get("ports", [])
     }
     assert published == PUBLISHED
 
 
 def test_servers_have_no_way_out() -> None:
-    """What serves a model is on the internal network only; only Envoy joins both."""
-    networks = {name: set(found.get("networks", {})) for name, found in compose()["services"].items()}
+    """What serves is on the internal network only; only Envoy, the load and the one-shots join others."""
     assert compose()["networks"]["inside"]["internal"] is True
-    for name in (
-        "distance", "echo-grpc", "echo-http", "frames", "jpeg-http", "seldon-grpc", "seldon-http", "torchserve",
-        "triton", "typed-grpc",
-    ):  # fmt: skip
-        assert networks[name] == {"inside"}, name
+    for name in declared("gateways", "servers", "transport") - ONE_SHOTS:
+        assert set(SERVICES[name]["networks"]) == {"inside"}, name
 
 
 @services
 def test_artefacts_have_one_writer(name: str) -> None:
     """The builder writes the artefacts; everybody else reads."""
-    for mount in service(name).get("volumes", []):
+    for mount in SERVICES[name].get("volumes", []):
         if mount["target"] == "/artifacts":
             assert mount.get("read_only", False) is (name != "models")
         free = mount["type"] == "volume" or name in ROOT_USERS or (name, mount["target"]) in WRITABLE
@@ -148,8 +109,8 @@ def test_artefacts_have_one_writer(name: str) -> None:
 
 def test_what_a_plain_up_leaves_out_is_in_a_profile() -> None:
     """`docker compose up` neither builds nor starts the test runner, the bench and the servers without a model."""
-    profiles = {name: found["profiles"] for name, found in compose()["services"].items() if found.get("profiles")}
-    assert profiles == {name: [profile] for name, profile in PROFILES.items()}
+    profiles = {name: found["profiles"] for name, found in SERVICES.items() if found.get("profiles")}
+    assert profiles == {name: [file] for file in PROFILES for name in declared(file)}
 
 
 def test_start_order_follows_health() -> None:
@@ -157,7 +118,7 @@ def test_start_order_follows_health() -> None:
 
     Locust's workers are what makes its master healthy, so they only wait for its start.
     """
-    for name, found in compose()["services"].items():
+    for name, found in SERVICES.items():
         for other, how in found.get("depends_on", {}).items():
             wanted = "service_completed_successfully" if other in ONE_SHOTS else "service_healthy"
             if (name, other) == ("locust-worker", "locust-master"):

@@ -4,6 +4,7 @@ No Docker: the hosts of the config are replaced by ports of this machine, and no
 """
 
 import base64
+import itertools
 import json
 import re
 import shutil
@@ -21,15 +22,30 @@ from typing import Any
 
 import grpc
 import pytest
+import yaml
 from fiveway.vision.v1 import vision_pb2, vision_pb2_grpc
 from torchserve import inference_pb2, inference_pb2_grpc
 
+from bench.studies import WAYS
 from tests.repository import ROOT
 
 CONFIG = ROOT / "compose" / "envoy" / "envoy.yaml"
 ETC = [*CONFIG.parent.glob("*.lua"), ROOT / "proto" / "gen" / "fiveway_vision_v1.binpb"]
 MIB = 1024 * 1024
 BATCH_32 = 32 * 3 * 224 * 224 * 4  # bytes of 32 images as FP32 tensors
+
+
+def clusters() -> Iterator[tuple[str, tuple[str, int, bool]]]:
+    """Every route's cluster: its name, its server's host and port, whether it speaks HTTP/2."""
+    for cluster in yaml.safe_load(CONFIG.read_text())["static_resources"]["clusters"]:
+        (endpoint,) = cluster["load_assignment"]["endpoints"][0]["lb_endpoints"]
+        address = endpoint["endpoint"]["address"]["socket_address"]
+        protocol = str(cluster.get("typed_extension_protocol_options", ""))
+        if cluster["name"] != "admin":
+            yield cluster["name"], (address["address"], address["port_value"], "http2_protocol_options" in protocol)
+
+
+CLUSTERS = dict(clusters())
 UNLIMITED = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
 KSERVE = "/inference.GRPCInferenceService/"
 TORCHSERVE = "/org.pytorch.serve.grpc.inference.InferenceAPIsService/"
@@ -243,21 +259,9 @@ def envoy(folder: Path, theirs: dict[tuple[str, int], int]) -> Iterator[tuple[in
 
 @pytest.fixture(scope="module")
 def edge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Edge]:
-    http_keys = (
-        ("jpeg-http", 8000),
-        ("triton", 8000),
-        ("torchserve", 8080),
-        ("echo-http", 8000),
-        ("seldon-http", 8000),
-    )
-    rpc_keys = (
-        ("triton", 8001),
-        ("torchserve", 7070),
-        ("typed-grpc", 50051),
-        ("echo-grpc", 50051),
-        ("seldon-grpc", 50051),
-    )
-    http, rpc = {key: serve_http(key[0]) for key in http_keys}, {key: serve_grpc(key[0]) for key in rpc_keys}
+    servers = {(host, port): is_grpc for host, port, is_grpc in CLUSTERS.values()}
+    http = {key: serve_http(key[0]) for key, is_grpc in servers.items() if not is_grpc}
+    rpc = {key: serve_grpc(key[0]) for key, is_grpc in servers.items() if is_grpc}
     theirs = {key: server.server_port for key, server in http.items()} | {key: port for key, (_, port) in rpc.items()}
     with envoy(tmp_path_factory.mktemp("envoy"), theirs) as (listener, statistics):
         yield Edge(listener, statistics, rpc["typed-grpc", 50051][0])
@@ -277,16 +281,18 @@ def test_envoy_accepts_the_config(tmp_path: Path) -> None:
 
 
 def test_one_name_per_route() -> None:
-    """Every route has the cluster of its name."""
+    """Every route of the load has a route and a cluster of its name, which lead to its server; there are no others."""
+    hosts = {host for host, *_ in CLUSTERS.values()}
+    # typed-http is made by Envoy itself; frames has no edge.
+    behind = [way for way in WAYS.values() if not way.direct or way.direct.partition(":")[0] in hosts]
+    assert {way.cluster for way in behind} == set(CLUSTERS)
+    for way in behind:
+        host, port, _ = CLUSTERS[way.cluster]
+        assert way.direct in (None, f"{host}:{port}"), way.name
     text = CONFIG.read_text()
-    routes = set(re.findall(r"- name: ([\w-]+)\n\s+match:", text)) - {"index", "not-exposed", "too-large"}
-    clusters = set(re.findall(r"cluster_name: ([\w-]+)", text)) - {"admin"}
-    assert routes == clusters
-    assert routes == {
-        "jpeg-http", "onnx-http", "onnx-grpc", "trt-http", "trt-grpc", "torchserve-http", "torchserve-grpc",
-        "typed-grpc", "typed-http", "onnx-jpeg-http", "onnx-jpeg-grpc", "echo-http", "echo-grpc", "seldon-http",
-        "seldon-grpc",
-    }  # fmt: skip
+    assert set(re.findall(r"- name: ([\w-]+)\n\s+match:", text)) - {"index", "not-exposed", "too-large"} == set(
+        CLUSTERS
+    )
     for name, block in re.findall(r"- name: ([\w-]+)\n\s+match:.*\n\s+route: (\{.*\})", text):
         assert f"cluster: {name}," in block
 
@@ -304,7 +310,8 @@ def said(path: str, body: Any) -> str:
     return message
 
 
-HTTP_VERSIONS = pytest.mark.parametrize("version", ["--http1.1", "--http2-prior-knowledge"])
+VERSIONS = ("--http1.1", "--http2-prior-knowledge")
+HTTP_VERSIONS = pytest.mark.parametrize("version", VERSIONS)
 SERVED = [
     ("jpeg-http", "/embed", "jpeg-http"),
     ("jpeg-http", "/embed/base64", "jpeg-http"),
@@ -344,25 +351,20 @@ def test_http_paths_that_pass(edge: Edge, version: str, route: str, path: str, s
     assert edge.counter(f"cluster.{route}.upstream_rq_total") == before + 1
 
 
-@HTTP_VERSIONS
 @pytest.mark.parametrize(
     "path",
     [
-        "/nothing", "/metrics", "/models", "/workflows/x", "/api-description", "/health", "/admin", "/config_dump",
-        "/quitquitquit", "/v2/models/stats", "/v2/models//stats", "/v2/models/m/../stats",
-        "/v2/models/x%2f..%2fstats", "/v2/models/st%61ts", "/v2/models/m/stats", "/v2/models/m/versions/1/stats",
-        "/v2/models/m/trace/setting", "/v2/models/m/infer/", "/v2/models/m_trt/stats", "/v2/models/m/generate",
-        "/v2/repository/index", "/v2/repository/models/m/unload", "/v2//repository/index", "/v2/./repository/index",
-        "/v2/models/../repository/index", "/v2/logging", "/v2/trace/setting", "/v2/systemsharedmemory/status",
-        "/v2/cudasharedmemory/region/x/register", "/V2/repository/index", "/predictions",
-        "/predictions/m/1.0/explain", "/explanations/m", "/predictions/..%2fmodels", "/predictions/../models",
-        "/embedding", "/docs/../health", "/docs/..;/health",
-        KSERVE + "ModelInfer", "/fiveway.vision.v1.VisionService/Predict",
+        "/nothing", "/v2/models//stats", "/v2/models/m/../stats", "/v2/models/x%2f..%2fstats", "/v2/models/st%61ts",
+        "/v2/models/m/versions/1/stats", "/v2/models/m/infer/", "/v2/models/m_trt/stats", "/v2/models/m/generate",
+        "/v2//repository/index", "/v2/./repository/index", "/v2/models/../repository/index", "/V2/repository/index",
+        "/predictions", "/predictions/m/1.0/explain", "/predictions/..%2fmodels", "/predictions/../models",
+        "/embedding", "/docs/../health", "/docs/..;/health", KSERVE + "ModelInfer",
+        "/fiveway.vision.v1.VisionService/Predict",
     ],
 )  # fmt: skip
-def test_http_paths_that_do_not_pass(edge: Edge, version: str, path: str) -> None:
-    """Control, statistics, logs, traces and shared memory stop here, however spelled; the answer says where to look."""
-    for method in ("GET", "POST"):
+def test_http_paths_that_do_not_pass(edge: Edge, path: str) -> None:
+    """However spelled; the answer says where to look. tests/stack asks for each control by its name."""
+    for version, method in itertools.product(VERSIONS, ("GET", "POST")):
         status, _, body = edge.curl(path, "-X", method, version=version)
         assert status in (400, 404)
         assert said(path, body).strip("-")
@@ -429,11 +431,8 @@ def test_grpc_metadata_picks_the_route(edge: Edge) -> None:
 @pytest.mark.parametrize(
     "path",
     [
-        "/no.such.Service/Method", KSERVE + "NoSuchMethod", KSERVE + "RepositoryIndex", KSERVE + "RepositoryModelLoad",
-        KSERVE + "RepositoryModelUnload", KSERVE + "ModelStatistics", KSERVE + "TraceSetting", KSERVE + "LogSettings",
-        KSERVE + "SystemSharedMemoryRegister", KSERVE + "CudaSharedMemoryStatus", TORCHSERVE + "StreamPredictions",
-        TORCHSERVE + "StreamPredictions2", "/org.pytorch.serve.grpc.management.ManagementAPIsService/ListModels",
-        "/org.pytorch.serve.grpc.openinference.GRPCInferenceService/ModelInfer",
+        "/no.such.Service/Method", KSERVE + "NoSuchMethod", KSERVE + "RepositoryIndex",
+        TORCHSERVE + "StreamPredictions",
         "/fiveway.vision.v1.VisionService/NoSuch", "/v2/repository/index", "/seldon.protos.Seldon/SendFeedback",
     ],
 )  # fmt: skip
@@ -444,19 +443,12 @@ def test_grpc_methods_that_do_not_pass(edge: Edge, path: str) -> None:
     assert "GET /" in answer
 
 
-@HTTP_VERSIONS
-def test_a_batch_of_32_passes_both_ways_over_http(edge: Edge, version: str) -> None:
-    """19.3 MB, up and down, with a content-length and without one."""
+def test_a_batch_of_32_passes_both_ways(edge: Edge) -> None:
+    """19.3 MB, up and down: over both HTTP versions, with a content-length and without one, and over gRPC."""
     body = bytes(BATCH_32)
-    for extra in ([], ["-H", "transfer-encoding: chunked"]):
+    for version, extra in itertools.product(VERSIONS, ([], ["-H", "transfer-encoding: chunked"])):
         status, _, answer = edge.post("/v2/models/m/infer", body, *extra, version=version)
-        assert status == 200
-        assert answer == body
-
-
-def test_a_batch_of_32_passes_both_ways_over_grpc(edge: Edge) -> None:
-    """19.3 MB, up and down."""
-    body = bytes(BATCH_32)
+        assert (status, answer == body) == (200, True), (version, extra)
     with edge.channel() as channel:
         assert unary(channel, KSERVE + "ModelInfer")(body, timeout=30) == body
 
@@ -616,18 +608,14 @@ def test_the_typed_service_over_http(edge: Edge, version: str) -> None:
     ("data", "arguments", "status", "code", "message"),
     [
         ("{}", JSON, 400, "INVALID_ARGUMENT", 'images is "empty": send 1 to 32 JPEG files'),
-        ("", JSON, 400, "INVALID_ARGUMENT", ""),
         ("{garbage", JSON, 400, "INVALID_ARGUMENT", ""),
-        ('{"images": ["***"]}', JSON, 400, "INVALID_ARGUMENT", ""),
         ('{"images": ["AA=="]}', JSON, 413, "RESOURCE_EXHAUSTED", "send a JPEG of at most 20 MiB"),
         ('{"images": ["AQ=="]}', JSON, 429, "RESOURCE_EXHAUSTED", "try again"),
         ('{"images": "/9g="', JSON, 400, "INVALID_ARGUMENT", ""),
-        ('{"images": [1]}', JSON, 400, "INVALID_ARGUMENT", ""),
         ('{"top_k": -1}', JSON, 400, "INVALID_ARGUMENT", ""),
         ('{"outputs": ["NONE"]}', JSON, 400, "INVALID_ARGUMENT", ""),
         ('{"image": "/9g="}', JSON, 400, "INVALID_ARGUMENT", ""),
         (PREDICT, (*JSON, "--url-query", "x=1"), 400, "INVALID_ARGUMENT", "x"),
-        ("[]", JSON, 400, "INVALID_ARGUMENT", ""),
         (PREDICT, ("-H", "content-type: image/jpeg"), 415, "INVALID_ARGUMENT", "send JSON"),
         (PREDICT, (), 415, "INVALID_ARGUMENT", "send JSON"),
         (PREDICT, (*JSON, "-X", "PUT"), 405, "INVALID_ARGUMENT", "use POST"),
@@ -709,7 +697,6 @@ def test_the_statistics_are_read_only(edge: Edge) -> None:
 def test_a_server_that_is_gone(edge: Edge) -> None:
     """503 and UNAVAILABLE in our form, with what to do. The last test: the typed server is stopped here."""
     edge.typed.stop(0).wait()
-    time.sleep(0.1)
     status, _, body = edge.post("/v1/predict", PREDICT.encode(), *JSON)
     assert (status, body["error"]["code"]) == (503, "UNAVAILABLE")
     assert "try again" in body["error"]["message"]
