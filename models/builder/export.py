@@ -20,7 +20,7 @@ from gateways.core.manifest import SCHEMA
 from models.builder import parity, repository, tensors
 from models.builder.currency import DECODER, HANDLER, Accelerator, digests, photos, sha256
 from models.builder.sources import Loaded, Origin, labels, load
-from models.builder.spec import ImageSpec, Spec, SpecError, TensorsSpec
+from models.builder.spec import ImageSpec, Spec, TensorsSpec
 
 OPSET = 17
 
@@ -80,7 +80,7 @@ def models(spec: ImageSpec, loaded: Loaded, tensors: dict[str, Tensor], director
     wanted = [output.numpy() for output in loaded.module(torch.from_numpy(batch))]
     shapes = {name: output.shape[1:] for name, output in zip(spec.outputs, wanted, strict=True)}
     if shapes != {name: (width,) for name, width in spec.outputs.items()}:
-        raise SpecError(f"models/{spec.name}/model.toml: the model answers {shapes}, the spec says {spec.outputs}")
+        raise spec.wrong(f"the model answers {shapes}, the spec says {spec.outputs}")
 
     example = torch.from_numpy(batch[:2])  # two images: a batch of one would be traced as a constant by some models
     script = directory / "model.pt"
@@ -134,7 +134,7 @@ def write_labels(spec: ImageSpec, directory: Path) -> None:
     """labels.txt: one label a line, by class index."""
     lines = labels(spec.labels)
     if len(lines) != spec.classes:
-        raise SpecError(f"models/{spec.name}/model.toml: {len(lines)} labels, but classes = {spec.classes}")
+        raise spec.wrong(f"{len(lines)} labels, but classes = {spec.classes}")
     (directory / "labels.txt").write_text("".join(f"{line}\n" for line in lines))
 
 

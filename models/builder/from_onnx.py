@@ -8,7 +8,7 @@ from onnx import TensorProto, helper
 from torch import Tensor, nn
 
 from models.builder.errors import BuildError
-from models.builder.spec import ImageSpec, SpecError
+from models.builder.spec import ImageSpec
 
 
 class Outputs(nn.Module):
@@ -29,23 +29,22 @@ def named(path: Path, spec: ImageSpec, scratch: Path) -> Path:
     ONNX Runtime's basic optimisations stay within standard ONNX: constants are folded and renaming nodes go, which
     the converter below needs.
     """
-    toml = f"models/{spec.name}/model.toml"
     try:
         model = onnx.load(str(path))
     except Exception as error:  # protobuf's own, which is not ours to import
-        raise SpecError(f"{toml}: the weights are no ONNX model ({error})") from error
+        raise spec.wrong(f"the weights are no ONNX model ({error})") from error
     made = {name for node in model.graph.node for name in node.output}
     constants = {one.name for one in model.graph.initializer}
     taken = [one.name for one in model.graph.input if one.name not in constants]
     if taken != [spec.source.input]:
-        raise SpecError(f"{toml}: source.input is {spec.source.input}, the graph takes {', '.join(taken)}")
+        raise spec.wrong(f"source.input is {spec.source.input}, the graph takes {', '.join(taken)}")
     side = spec.preprocess.crop
     image = helper.make_tensor_value_info("image", TensorProto.FLOAT, ["batch", 3, side, side])
     outputs = []
     for name, width in spec.outputs.items():
         inside = getattr(spec.source, name)
         if inside not in made:
-            raise SpecError(f"{toml}: source.{name}: the graph has no tensor {inside}")
+            raise spec.wrong(f"source.{name}: the graph has no tensor {inside}")
         outputs.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", width]))
         if inside != name:
             model.graph.node.append(helper.make_node("Identity", [inside], [name]))
@@ -65,7 +64,7 @@ def named(path: Path, spec: ImageSpec, scratch: Path) -> Path:
         onnxruntime.InferenceSession(str(renamed), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # its exceptions have no common class
         reason = " ".join(str(error).split())[:300]
-        raise SpecError(f"{toml}: the graph does not take [N,3,{side},{side}]: {reason}") from error
+        raise spec.wrong(f"the graph does not take [N,3,{side},{side}]: {reason}") from error
     return simple
 
 

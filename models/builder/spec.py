@@ -85,13 +85,16 @@ class Spec(Table, frozen=True):
     kind: str
     weights: Weights
 
+    def wrong(self, reason: str) -> SpecError:
+        """What to raise where its model.toml does not fit the model."""
+        return SpecError(f"models/{self.name}/model.toml: {reason}")
+
     @classmethod
     def load(cls, name: str, models: Path = MODELS) -> Self:
         """Read `models`/`name`/model.toml. Raises SpecError, also when it is another sort of spec than `cls`."""
         known = sorted(path.parent.name for path in models.glob("*/model.toml"))
         if name not in known:
             raise SpecError(f"no such model: set MODEL to one of {', '.join(known)}, or add models/<name>/model.toml")
-        toml = f"models/{name}/model.toml"
         try:
             data = tomllib.loads((models / name / "model.toml").read_text())
             if "name" in data:
@@ -103,9 +106,10 @@ class Spec(Table, frozen=True):
             if unknown := data.get("preprocess", {}).keys() - {field.name for field in fields(Preprocess)}:
                 raise ValueError(f"preprocess contains unknown field {', '.join(sorted(unknown))}")
         except ValueError as error:
-            raise SpecError(f"{toml}: {error} (docs/models.md describes every field)") from error
+            text = f"models/{name}/model.toml: {error} (docs/models.md describes every field)"
+            raise SpecError(text) from error
         if not isinstance(spec, cls):
-            raise SpecError(f"{toml}: kind {kind} does not fit here")
+            raise spec.wrong(f"kind {kind} does not fit here")
         return spec
 
 

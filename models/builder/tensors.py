@@ -6,7 +6,7 @@ from typing import Any
 
 from models.builder import repository
 from models.builder.sources import Origin, file_of, labels
-from models.builder.spec import SpecError, TensorsSpec
+from models.builder.spec import TensorsSpec
 from servers.triton.backends.onnxruntime.engine import read_signature
 from servers.triton.backends.onnxruntime.signature import ConfigError, Signature, Tensor, complete
 
@@ -31,16 +31,15 @@ def config(spec: TensorsSpec, path: Path) -> str:
 
     Triton makes batches where the first dimension of every tensor is open.
     """
-    toml = f"models/{spec.name}/model.toml"
     try:
         graph = read_signature(path)
     except ConfigError as error:
-        raise SpecError(f"{toml}: {error}") from error
+        raise spec.wrong(str(error)) from error
     except Exception as error:  # ONNX Runtime's exceptions have no common class
-        raise SpecError(f"{toml}: the weights are no ONNX model: {' '.join(str(error).split())[:200]}") from error
+        raise spec.wrong(f"the weights are no ONNX model: {' '.join(str(error).split())[:200]}") from error
     for said, tensors in ((spec.inputs, graph.inputs), (spec.labels, graph.outputs)):
         if unknown := said.keys() - {tensor.name for tensor in tensors}:
-            raise SpecError(f"{toml}: the graph has no {', '.join(sorted(unknown))}")
+            raise spec.wrong(f"the graph has no {', '.join(sorted(unknown))}")
     values = {VALUE.format(name): f"{one.value:g}" for name, one in spec.inputs.items() if one.value is not None}
     about: dict[str, Any] = {
         "name": spec.name,
@@ -66,8 +65,6 @@ def narrowed(spec: TensorsSpec, tensor: Tensor) -> Tensor:
     if not shape:
         return tensor
     if len(shape) != len(tensor.dims) or any(b not in (-1, a) for a, b in zip(shape, tensor.dims, strict=True)):
-        raise SpecError(
-            f"models/{spec.name}/model.toml: inputs.{tensor.name}.shape is {list(shape)}, "
-            f"the graph has {list(tensor.dims)} (-1: open)"
-        )
+        graph = f"the graph has {list(tensor.dims)} (-1: open)"
+        raise spec.wrong(f"inputs.{tensor.name}.shape is {list(shape)}, {graph}")
     return replace(tensor, dims=shape)

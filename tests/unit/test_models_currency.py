@@ -89,35 +89,11 @@ def test_the_check_of_current_artefacts_imports_nothing_heavy_and_changes_nothin
     before = (folder / "manifest.json").stat().st_ctime_ns
     code = "import sys; from models.builder.__main__ import main\n"
     code += "status = main(['build', 'densenet161']); sys.exit(status or bool({'torch', 'grpc'} & set(sys.modules)))"
-    done = run_builder(tmp_path, "-c", code)
+    environment = os.environ | {"ARTIFACTS": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert "densenet161 is current" in done.stdout
     assert (folder / "manifest.json").stat().st_ctime_ns == before
-
-
-@pytest.mark.parametrize(
-    ("arguments", "status", "says"),
-    [
-        (["build", "resnet"], 1, "models: error: resnet: no such model"),
-        (["bulid"], 2, "invalid choice"),
-        (["build", "--froce"], 2, "unrecognized arguments"),
-        ([], 2, "COMMAND"),
-    ],
-)
-def test_the_command_refuses_what_it_does_not_know(
-    tmp_path: Path, arguments: list[str], status: int, says: str
-) -> None:
-    done = run_builder(tmp_path, "-m", "models.builder", *arguments)
-    assert done.returncode == status
-    assert says in done.stderr
-    assert status == 2 or done.stderr.count("\n") == 1
-
-
-def run_builder(artifacts: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    environment = os.environ | {"ARTIFACTS": str(artifacts), "PYTHONPATH": str(ROOT)}
-    return subprocess.run(
-        [sys.executable, *arguments], env=environment, cwd=artifacts, capture_output=True, text=True, check=False
-    )
 
 
 def test_a_volume_that_cannot_be_written_is_named(tmp_path: Path) -> None:

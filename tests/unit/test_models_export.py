@@ -42,7 +42,9 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> Loaded:
 
 @pytest.fixture(scope="module")
 def tensors(tmp_path_factory: pytest.TempPathFactory) -> dict[str, npt.NDArray[np.float32]]:
+    """What a client sends, of three photos."""
     everything = sample_tensors(SPEC, tmp_path_factory.mktemp("artefacts") / "tensors")
+    assert {(str(one.dtype), one.shape) for one in everything.values()} == {("float32", (3, 224, 224))}
     return dict(list(everything.items())[:3])
 
 
@@ -101,11 +103,6 @@ def test_an_export_of_other_weights_is_refused(
 def test_a_spec_that_states_another_width_is_refused(loaded: Loaded, tensors: Any, tmp_path: Path) -> None:
     with torch.inference_mode(), pytest.raises(SpecError, match="the spec says"):
         models(replace(SPEC, embedding_dim=513), loaded, tensors, tmp_path)
-
-
-def test_sample_tensors_are_what_a_client_sends(tensors: Any) -> None:
-    for tensor in tensors.values():
-        assert (str(tensor.dtype), tensor.shape, tensor.nbytes) == ("float32", (3, 224, 224), 602_112)
 
 
 def test_labels_are_known_by_name(tmp_path: Path) -> None:

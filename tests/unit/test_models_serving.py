@@ -4,6 +4,7 @@ import io
 import json
 import os
 import tarfile
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -31,18 +32,15 @@ def artifacts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def make_current(spec: Spec, artifacts: Path, *, force: bool = False) -> None:
     """Artefacts of the builder's shape."""
-    write_model(artifacts / spec.name / "repository", spec.name)
-    write_model(artifacts / spec.name / "repository", f"{spec.name}_trt")
+    for name in (spec.name, f"{spec.name}_trt"):
+        write_model(artifacts / spec.name / "repository", name)
     (artifacts / spec.name / "mar").mkdir(exist_ok=True)
     (artifacts / spec.name / "mar" / f"{spec.name}.mar").touch()
-    (artifacts / spec.name / "manifest.json").touch()
 
 
-def write_model(repository: Path, name: str, config: str = "") -> None:
+def write_model(repository: Path, name: str) -> None:
     (repository / name / "1").mkdir(parents=True, exist_ok=True)
     (repository / name / "1" / "model.onnx").write_bytes(b"graph")
-    if config:
-        (repository / name / "config.pbtxt").write_text(config)
 
 
 def declared(model: str = "", repository: str = "") -> dict[str, str]:
@@ -117,11 +115,8 @@ def test_a_received_swap_stays_as_it_is_until_its_files_are_gone(artifacts: Path
 )
 def test_the_model_on_the_routes(names: str, wanted: str, chosen: tuple[str, str | None] | None) -> None:
     """The only one, or the one that is asked for; a twin is no rival. A choice that is left open lists all names."""
-    if chosen:
+    with nullcontext() if chosen else pytest.raises(BuildError, match=r"to one of a, b$"):
         assert serving.choose(names.split(), wanted) == chosen
-    else:
-        with pytest.raises(BuildError, match=r"to one of a, b$"):
-            serving.choose(names.split(), wanted)
 
 
 @pytest.mark.parametrize(
@@ -133,21 +128,16 @@ def test_the_model_on_the_routes(names: str, wanted: str, chosen: tuple[str, str
         ({"m/config.pbtxt": 'backend: "onnxruntime"'}, "m has no version: put its file in m/1/"),
         ({"m/1/model.onnx": "", "m/config.pbtxt": 'name: "n"'}, 'm/config.pbtxt says name: "n"'),
         ({"m/1/model.onnx": "", "m/config.pbtxt": "max_batch_size: many"}, "m/config.pbtxt.*line 1:.*many"),
+        ({"m/1/model.onnx": "", "m/config.pbtxt": 'name: "m" # ours\nof_tomorrow { deep: 1 }'}, ""),
     ],
 )
 def test_a_broken_repository_says_why(tmp_path: Path, files: dict[str, str] | None, says: str) -> None:
-    """One line each: what is wrong and what to do."""
+    """One line each: what is wrong and what to do. What only a newer Triton can know is Triton's to refuse."""
     for name, text in (files or {}).items():
         (tmp_path / "of" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "of" / name).write_text(text)
-    with pytest.raises(BuildError, match=says):
-        serving.model_names(tmp_path / "of")
-
-
-def test_a_config_of_a_newer_release_is_taken(tmp_path: Path) -> None:
-    """What only Triton can know is Triton's to refuse."""
-    write_model(tmp_path, "m", 'name: "m" # ours\nof_tomorrow { deep: 1 }')
-    assert serving.model_names(tmp_path) == ["m"]
+    with pytest.raises(BuildError, match=says) if says else nullcontext():
+        assert serving.model_names(tmp_path / "of") == ["m"]
 
 
 def packed(repository: Path, name: str = ".") -> bytes:
@@ -209,3 +199,22 @@ def test_the_command_serves_what_the_environment_declares(artifacts: Path, monke
         monkeypatch.setenv("ACCELERATOR", accelerator)
         assert run(monkeypatch, "build") == 0
         assert Serving.load(artifacts).model == model
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "says"),
+    [
+        (["build", "resnet"], 1, "models: error: resnet: no such model"),
+        (["bulid"], 2, "invalid choice"),
+        (["build", "--froce"], 2, "unrecognized arguments"),
+        ([], 2, "COMMAND"),
+    ],
+)
+@pytest.mark.usefixtures("artifacts")
+def test_the_command_refuses_what_it_does_not_know(
+    monkeypatch: pytest.MonkeyPatch, capsys: Any, arguments: list[str], status: int, says: str
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        raise SystemExit(run(monkeypatch, *arguments))
+    assert left.value.code == status
+    assert says in capsys.readouterr().err

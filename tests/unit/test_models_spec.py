@@ -7,42 +7,13 @@ import pytest
 from models.builder.sources import SOURCES
 from models.builder.spec import MODELS, ImageSpec, Input, Spec, SpecError, TensorsSpec
 
-CLASSIFIER = """\
-kind = "classifier"
-embedding_dim = 8
-classes = 10
-labels = "imagenet"
-[source]
-kind = "torchvision"
-name = "resnet18"
-head = "fc"
-[weights]
-url = "https://hub.invalid/resnet18.pth"
-sha256 = "0123abcd"
-[preprocess]
-resize = 256
-crop = 224
-interpolation = "bilinear"
-mean = [0.5, 0.5, 0.5]
-std = [0.5, 0.5, 0.5]
-"""
-
+CLASSIFIER, SOUND = ((MODELS / name / "model.toml").read_text() for name in ("densenet161", "silero_vad"))
 ONNX = (
     CLASSIFIER.replace('"torchvision"', '"onnx"')
-    .replace('name = "resnet18"', 'input = "pixels"')
-    .replace('head = "fc"', 'embedding = "pool"\nlogits = "scores"')
+    .replace('name = "densenet161"', 'input = "pixels"')
+    .replace('head = "classifier"', 'embedding = "pool"\nlogits = "scores"')
 )
-TENSORS = """\
-kind = "tensors"
-[weights]
-file = "package/model.onnx"
-[inputs.sound]
-shape = [1, -1]
-[inputs.rate]
-value = 16000
-[labels]
-scores = "imagenet"
-"""
+TENSORS = f'{SOUND}[labels]\nscores = "imagenet"\n'
 
 
 def load[S: Spec](folder: Path, text: str, sort: type[S]) -> S:
@@ -63,10 +34,11 @@ def test_every_model_of_the_repository_has_a_valid_spec(path: Path) -> None:
 def test_the_templates_are_read_as_they_are_written(tmp_path: Path) -> None:
     """Outputs in the order of the tuple that TorchScript answers; a shape and a value of an input may stand alone."""
     for text in (CLASSIFIER, ONNX):
-        assert list(load(tmp_path, text, ImageSpec).outputs.items()) == [("embedding", 8), ("logits", 10)]
+        assert list(load(tmp_path, text, ImageSpec).outputs.items()) == [("embedding", 2208), ("logits", 1000)]
     assert list(ImageSpec.load("openclip_vit_b32").outputs.items()) == [("embedding", 512)]
     spec = load(tmp_path, TENSORS, TensorsSpec)
-    assert spec.inputs == {"sound": Input(shape=(1, -1)), "rate": Input(value=16000)}
+    assert spec.inputs["input"] == Input(shape=(1, 576))
+    assert spec.inputs["sr"] == Input(value=16000)
     assert spec.labels == {"scores": "imagenet"}
     with pytest.raises(SpecError, match="kind tensors does not fit here"):
         ImageSpec.load("m", tmp_path)
@@ -82,45 +54,51 @@ def test_an_unknown_model_lists_the_known_ones(name: str) -> None:
 @pytest.mark.parametrize(
     ("template", "old", "new", "keyword"),
     [
-        (CLASSIFIER, "embedding_dim = 8", "", "embedding_dim"),
-        (CLASSIFIER, "embedding_dim = 8", "embedding_dim = 8.0", "Expected `int`.*embedding_dim"),
-        (CLASSIFIER, "embedding_dim = 8", "embedding_dim = 0", "must be positive"),
-        (CLASSIFIER, "embedding_dim = 8", "embeding_dim = 8", "embeding_dim"),
-        (CLASSIFIER, "embedding_dim = 8", 'embedding_dim = 8\nname = "m"', "leave it out"),
+        (CLASSIFIER, "embedding_dim = 2208", "", "embedding_dim"),
+        (CLASSIFIER, "embedding_dim = 2208", "embedding_dim = 2208.0", "Expected `int`.*embedding_dim"),
+        (CLASSIFIER, "embedding_dim = 2208", "embedding_dim = 0", "must be positive"),
+        (CLASSIFIER, "embedding_dim = 2208", "embeding_dim = 2208", "embeding_dim"),
+        (CLASSIFIER, "embedding_dim = 2208", 'embedding_dim = 2208\nname = "m"', "leave it out"),
         (CLASSIFIER, 'kind = "classifier"', 'kind = "detector"', "classifier, embedding, tensors"),
         (CLASSIFIER, 'kind = "classifier"', 'kind = "embedding"', "an embedding model has no classes"),
-        (CLASSIFIER, "classes = 10", "", "a classifier needs classes"),
-        (CLASSIFIER, 'head = "fc"', "", "a classifier needs"),
-        (CLASSIFIER, 'name = "resnet18"', "", "source.name is missing"),
-        (CLASSIFIER, 'name = "resnet18"', 'nmae = "resnet18"', "nmae.*source"),
-        (CLASSIFIER, 'name = "resnet18"', 'name = "resnet18"\ninput = "x"', "source.kind is not onnx and has input"),
+        (CLASSIFIER, "classes = 1000", "", "a classifier needs classes"),
+        (CLASSIFIER, 'head = "classifier"', "", "a classifier needs"),
+        (CLASSIFIER, 'name = "densenet161"', "", "source.name is missing"),
+        (CLASSIFIER, 'name = "densenet161"', 'nmae = "densenet161"', "nmae.*source"),
+        (
+            CLASSIFIER,
+            'name = "densenet161"',
+            'name = "densenet161"\ninput = "x"',
+            "source.kind is not onnx and has input",
+        ),
         (CLASSIFIER, 'kind = "torchvision"', 'kind = "onnx"', "source.kind onnx needs input and embedding"),
         (CLASSIFIER, 'kind = "torchvision"', 'kind = "tensorflow"', "tensorflow.*source.kind"),
         (CLASSIFIER, "[source]", "[sauce]", "sauce"),
-        (CLASSIFIER, 'sha256 = "0123abcd"', "", "weights.sha256 must be 8 to 64"),
-        (CLASSIFIER, 'sha256 = "0123abcd"', 'sha256 = "0123"', "weights.sha256 must be 8 to 64"),
-        (CLASSIFIER, 'sha256 = "0123abcd"', 'file = "p/f.pth"', "name one of file and url"),
+        (CLASSIFIER, 'sha256 = "8d451a50"', "", "weights.sha256 must be 8 to 64"),
+        (CLASSIFIER, 'sha256 = "8d451a50"', 'sha256 = "8d45"', "weights.sha256 must be 8 to 64"),
+        (CLASSIFIER, 'sha256 = "8d451a50"', 'file = "p/f.pth"', "name one of file and url"),
         (CLASSIFIER, "https://", "http://", "weights.url must start with https://"),
-        (CLASSIFIER, "mean = [0.5, 0.5, 0.5]", "mean = [0.5, 0.5]", "length 3.*preprocess.mean"),
+        (CLASSIFIER, "mean = [0.485, 0.456, 0.406]", "mean = [0.485, 0.456]", "length 3.*preprocess.mean"),
         (CLASSIFIER, '"bilinear"', '"nearest"', "nearest.*preprocess.interpolation"),
         (CLASSIFIER, "crop = 224", "crop = 300", "crop must be between 1 and resize"),
         (CLASSIFIER, "crop = 224", "crop = 224\nscale = 2", "preprocess.*scale"),
         (CLASSIFIER, "[preprocess]", "[preprocess", "line"),
         (ONNX, 'embedding = "pool"', "", "source.kind onnx needs input and embedding"),
         (ONNX, 'logits = "scores"', "", r"a classifier needs .*\(source.logits for ONNX\)"),
-        (ONNX, 'input = "pixels"', 'input = "pixels"\nname = "resnet18"', "has no name or head"),
-        (TENSORS, "[1, -1]", "[0]", "shape.*inputs"),
-        (TENSORS, "[1, -1]", "7", "inputs.*shape"),
+        (ONNX, 'input = "pixels"', 'input = "pixels"\nname = "densenet161"', "has no name or head"),
+        (TENSORS, "[1, 576]", "[0]", "shape.*inputs"),
+        (TENSORS, "[1, 576]", "7", "inputs.*shape"),
         (TENSORS, "16000", '"fast"', "inputs.*value"),
         (TENSORS, "value = 16000", "", "value.*inputs"),
         (TENSORS, '"imagenet"', "3", "Expected `str`.*labels"),
         (TENSORS, "[weights]", "embedding_dim = 3\n[weights]", "embedding_dim"),
-        (TENSORS, 'file = "package/model.onnx"', "", "name one of file and url"),
+        (TENSORS, 'file = "silero_vad/data/silero_vad_op18_ifless.onnx"', "", "name one of file and url"),
     ],
 )
 def test_a_wrong_spec_is_refused_with_its_file_and_the_field(
     tmp_path: Path, template: str, old: str, new: str, keyword: str
 ) -> None:
     """A typo must never become a default."""
+    assert old in template
     with pytest.raises(SpecError, match=rf"models/m/model\.toml: .*{keyword}"):
         load(tmp_path, template.replace(old, new), Spec)

@@ -26,10 +26,9 @@ def test_a_step_that_fails_is_one_line(
 ) -> None:
     """In Triton's own words, without the traceback that follows them."""
     monkeypatch.setattr(sys, "argv", ["swap", *arguments])
-    try:
-        assert swap.main("triton", None, {"load": fail, "tidy": lambda: None}) == status
-    except SystemExit as left:
-        assert left.code == status
+    with pytest.raises(SystemExit) as left:
+        sys.exit(swap.main("triton", None, {"load": fail, "tidy": lambda: None}))
+    assert left.value.code == status
     error = capsys.readouterr().err
     assert error == says if status < 2 else says in error
 

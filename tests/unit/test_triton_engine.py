@@ -16,21 +16,12 @@ CPU, CUDA, OPENVINO, TENSORRT = (f"{name}ExecutionProvider" for name in ("CPU", 
 
 @pytest.fixture(autouse=True)
 def everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An ONNX Runtime that was built with all providers."""
+    """A GPU, TensorRT's wheel, and an ONNX Runtime that was built with all providers."""
     monkeypatch.setattr(ort, "get_available_providers", lambda: [TENSORRT, CUDA, OPENVINO, CPU])
     monkeypatch.setattr(ort, "preload_dlls", lambda directory: None, raising=False)
     monkeypatch.setenv("TRITON_SERVER", "/somewhere")
-    monkeypatch.delenv("DEVICE", raising=False)
-
-
-@pytest.fixture
-def cuda(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DEVICE", "cuda")
-
-
-@pytest.fixture
-def tensorrt(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tensorrt_libs", ModuleType("tensorrt_libs"))
+    monkeypatch.setenv("DEVICE", "cuda")
 
 
 def config(**parameters: str) -> dict[str, Any]:
@@ -49,7 +40,6 @@ def names(of: dict[str, Any]) -> list[str]:
 @pytest.mark.parametrize(
     ("device", "plain", "accelerated"), [("cpu", [CPU], [OPENVINO, CPU]), ("cuda", [CUDA, CPU], [TENSORRT, CUDA, CPU])]
 )
-@pytest.mark.usefixtures("tensorrt")
 def test_providers_by_device(
     device: str, plain: list[str], accelerated: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -62,7 +52,6 @@ def test_providers_by_device(
         names(config())
 
 
-@pytest.mark.usefixtures("cuda", "tensorrt")
 def test_parameters_are_those_of_tritons_own_backend(tmp_path: Path) -> None:
     """Precision and workspace have other names in ONNX Runtime, the rest has the same; the cache's folder is made."""
     cache = tmp_path / "engines" / "abc"
@@ -77,7 +66,6 @@ def test_parameters_are_those_of_tritons_own_backend(tmp_path: Path) -> None:
         engine.providers(config(precision_mode="INT8"))
 
 
-@pytest.mark.usefixtures("cuda")
 def test_without_tensorrts_libraries_the_model_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """CUDA in TensorRT's place would be measured under a wrong name; the plain model is served all the same."""
     monkeypatch.setitem(sys.modules, "tensorrt_libs", None)
