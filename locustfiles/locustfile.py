@@ -9,8 +9,8 @@ import locust  # patches the standard library: first
 
 from bench.studies import offered
 from locustfiles import overlap, result, settings
-from locustfiles.page.forms import forms as page
-from locustfiles.page.forms import live, routes_tab, shape
+from locustfiles.page import forms as page
+from locustfiles.page import live, routes_tab, shape
 from locustfiles.user import user_class
 
 globals().update({name: user_class(route) for name, route in offered().items()})

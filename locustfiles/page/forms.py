@@ -11,7 +11,7 @@ from locust.web import WebUI
 
 from locustfiles import distance, settings
 from locustfiles.clients import CallError
-from locustfiles.page.forms import shape
+from locustfiles.page import shape
 from locustfiles.settings import BadSetting
 
 RESULTS = Path(os.environ.get("RESULTS", "/results"))

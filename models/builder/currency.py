@@ -15,8 +15,8 @@ from models.builder.repository import Accelerator
 from models.builder.spec import MODELS
 
 ROOT = MODELS.parent
-HANDLER = ROOT / "gateways" / "torchserve" / "handler.py"
-DECODER = ROOT / "gateways" / "triton" / "jpeg" / "model.py"
+HANDLER = ROOT / "servers" / "torchserve" / "handler.py"
+DECODER = ROOT / "servers" / "triton" / "jpeg" / "model.py"
 
 
 def photos() -> list[Path]:
@@ -29,7 +29,14 @@ def inputs(model: str) -> list[Path]:
     preprocessing = [ROOT / "gateways" / "core" / name for name in ("image.py", "preprocess.py")]
     locked = MODELS / "requirements.txt"
     copied = (HANDLER, DECODER)
-    return [MODELS / model / "model.toml", *sorted(MODELS.glob("*.py")), *preprocessing, *copied, locked, *photos()]
+    return [
+        MODELS / model / "model.toml",
+        *sorted((MODELS / "builder").glob("*.py")),
+        *preprocessing,
+        *copied,
+        locked,
+        *photos(),
+    ]
 
 
 def build_key(files: Iterable[Path], root: Path = ROOT, accelerator: Accelerator = "cpu") -> str:
