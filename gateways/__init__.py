@@ -1,1 +1,1 @@
-"""The serving side of fiveway: one folder per wire protocol, a core without transport, and the backends they call."""
+"""The serving side of fiveway: one folder per protocol, what these share, and the upstreams they call."""

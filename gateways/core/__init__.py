@@ -1,1 +1,1 @@
-"""What every gateway shares. Nothing here knows a transport or a model runtime: it needs numpy and Pillow only."""
+"""What every server shares. Nothing here knows a transport or a model runtime."""

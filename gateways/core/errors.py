@@ -1,6 +1,6 @@
 """Which errors a client may see, and how each protocol says them.
 
-    client --bytes--> gateway --JPEGs--> decode --tensors--> predictor --answers--> client
+    client --bytes--> gateway --JPEGs--> decode --tensors--> upstream --answers--> client
                       INVALID            INVALID             OVERLOADED, TIMEOUT, UNAVAILABLE
                       UNSUPPORTED_MEDIA  TOO_LARGE
                       NOT_FOUND
@@ -52,7 +52,7 @@ def as_serve_error(error: BaseException) -> ServeError:
 
 
 def told(error: BaseException, log: Logger) -> ServeError:
-    """What the client is told, as as_serve_error; what it is not told goes into the gateway's log."""
+    """What the client is told, as as_serve_error; what it is not told goes into the server's log."""
     known = as_serve_error(error)
     if known is not error:
         log.error("internal error", exc_info=error)

@@ -4,22 +4,23 @@ Imports are where they are needed: each process has its own libraries only.
 """
 
 import sys
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
 
 from gateways.transport import GRPC_PORT, PORT
 
 
-def echo_http() -> None:
-    from gateways.transport.echo.http import create_app
+def http(package: str) -> None:
     from gateways.web.server import serve
 
-    serve(create_app(), PORT)
+    serve(import_module(f"gateways.transport.{package}.http").create_app(), PORT)
 
 
-def echo_grpc() -> None:
+def grpc(package: str) -> None:
     from gateways.rpc.server import serve
-    from gateways.transport.echo.grpc import running
 
-    serve(running, GRPC_PORT)
+    serve(import_module(f"gateways.transport.{package}.grpc").running, GRPC_PORT)
 
 
 def frames() -> None:
@@ -28,21 +29,13 @@ def frames() -> None:
     serve()
 
 
-def seldon_http() -> None:
-    from gateways.transport.seldon.http import create_app
-    from gateways.web.server import serve
-
-    serve(create_app(), PORT)
-
-
-def seldon_grpc() -> None:
-    from gateways.rpc.server import serve
-    from gateways.transport.seldon.grpc import running
-
-    serve(running, GRPC_PORT)
-
-
-SERVERS = {run.__name__.replace("_", "-"): run for run in (echo_http, echo_grpc, frames, seldon_http, seldon_grpc)}
+SERVERS: dict[str, Callable[[], None]] = {
+    "echo-http": partial(http, "echo"),
+    "echo-grpc": partial(grpc, "echo"),
+    "frames": frames,
+    "seldon-http": partial(http, "seldon"),
+    "seldon-grpc": partial(grpc, "seldon"),
+}
 
 if __name__ == "__main__":
     if len(sys.argv) != 2 or sys.argv[1] not in SERVERS:

@@ -12,12 +12,15 @@ from gateways.core.health import PHOTO
 from gateways.core.manifest import Manifest
 from gateways.core.serving import Serving, Users
 from gateways.core.timing import Stages
-from gateways.upstreams.upstream import Upstream
+from gateways.upstreams.torchserve import TorchServe
+from gateways.upstreams.triton import Triton
 
 log = logging.getLogger(__name__)
 
-DEFAULT = "torchserve"
-NAMES = (DEFAULT, "triton")
+Upstream = TorchServe | Triton
+
+DEFAULT = TorchServe.name
+NAMES = (DEFAULT, Triton.name)
 
 # A failing upstream is asked again soon; an idle healthy one rarely, because each question is a real inference.
 PROBE_EVERY_S = 10.0

@@ -126,7 +126,7 @@ class TorchPredictor:
         self._decoders.shutdown(wait=False, cancel_futures=True)
 
     async def predict(self, jpegs: Sequence[bytes], *, stages: Stages, timeout: float | None) -> list[Prediction]:
-        """See upstream.Upstream. OVERLOADED when MAX_WAITING images are in work already."""
+        """See gateways.upstreams. OVERLOADED when MAX_WAITING images are in work already."""
         check_count(len(jpegs))
         if self._admitted + len(jpegs) > MAX_WAITING:
             raise ServeError(Status.OVERLOADED, f"{self._admitted} images are waiting: send this again in a second")

@@ -65,7 +65,7 @@ class TorchServe:
     async def predict(
         self, jpegs: Sequence[bytes], *, stages: Stages, timeout: float | None, top_k: int = TOP_K
     ) -> list[Prediction]:
-        """See Upstream. `backend` in `stages` holds the calls, TorchServe's own preprocessing included."""
+        """See gateways.upstreams. `backend` in `stages` holds the calls, TorchServe's own preprocessing included."""
         with stages.stage("backend"):
             async with within(self._limit_s, timeout, "TorchServe"):
                 return await together(self._one(i, jpeg, top_k) for i, jpeg in enumerate(jpegs))

@@ -53,7 +53,7 @@ class Triton:
     async def predict(
         self, jpegs: Sequence[bytes], *, stages: Stages, timeout: float | None, top_k: int = TOP_K
     ) -> list[Prediction]:
-        """See Upstream. `preprocess` in `stages` includes the wait for a free thread."""
+        """See gateways.upstreams. `preprocess` in `stages` includes the wait for a free thread."""
         async with within(self._limit_s, timeout, "Triton"):
             with stages.stage("preprocess"):
                 batch = await self._tensor(jpegs)

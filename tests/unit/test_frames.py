@@ -19,7 +19,7 @@ from fiveway.transport.v1 import frames_pb2_grpc
 
 from gateways.core.errors import ServeError
 from gateways.rpc.health import call
-from gateways.transport.frames.frame import Usage, pixels
+from gateways.transport.frames.frame import Usage
 from gateways.transport.frames.zeromq import MAX_SLOTS, Slots
 from tests.unit.frames_server import frames_server
 from tests.unit.http_server import JSON, Answer, ask
@@ -143,7 +143,6 @@ def test_zeromq_carries_bytes_or_the_name_of_shared_memory(server: Server) -> No
 
 def test_usage_counts_the_frames_that_were_changed(server: Server) -> None:
     """And the process's CPU time."""
-
     before = ask(server.http, "GET", "/frames/usage").json
     server.text("hex", **SHAPE, frame=RAW.hex())
     server.text("hex", **SHAPE, frame="x")
@@ -276,11 +275,3 @@ def test_cpu_time_is_told_once() -> None:
     assert usage.spent_ms() >= 20
     assert usage.spent_ms() < 20
     assert usage.frames == 2
-
-
-def test_the_bytes_of_a_frame_are_not_copied() -> None:
-    """A view of what arrived."""
-    data = bytearray(RAW)
-    frame = pixels(data, WIDTH, HEIGHT)
-    data[0] ^= 255
-    assert frame[0, 0, 0] == data[0]

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gateways.core import serving as followed
 from gateways.core.errors import INTERNAL_MESSAGE
 from gateways.jpeg_http import app as application
 from gateways.jpeg_http import health, schema
@@ -25,7 +26,7 @@ from gateways.jpeg_http.served import Served
 from gateways.upstreams.torch import TorchPredictor
 from gateways.web import admission
 from tests.unit.http_server import JSON, Answer, ask, http_server
-from tests.unit.tiny_model import MODEL, build, huge_header, jpeg, serving
+from tests.unit.tiny_model import MODEL, build, jpeg, serving
 
 JPEG, FORM = "image/jpeg", "multipart/form-data; boundary=B"
 GOOD = jpeg()
@@ -141,8 +142,6 @@ BAD: dict[str, tuple[str, bytes | None, str | None, int, str]] = {
     # name: path, body, content type, status, part of the message
     "raw: empty": ("/embed", b"", JPEG, 400, "image is empty"),
     "raw: not an image": ("/embed", b"hello", JPEG, 400, "image is not a JPEG: send JPEG bytes"),
-    "raw: huge header": ("/embed", huge_header(GOOD), JPEG, 400, "65500 x 65500 pixels"),
-    "raw: 21 MiB": ("/embed", GOOD + bytes(21 * MIB), JPEG, 413, "at most 20 MiB"),
     "raw: 64 MiB": ("/embed", bytes(64 * MIB), JPEG, 413, "larger than 32 MiB"),
     "raw: no type": ("/embed", GOOD, None, 415, "content-type is missing: send image/jpeg or multipart/form-data"),
     "form: no boundary": ("/embed", form(GOOD), "multipart/form-data", 400, "boundary"),
@@ -151,16 +150,13 @@ BAD: dict[str, tuple[str, bytes | None, str | None, int, str]] = {
     "form: other field": ("/embed", form(GOOD, field="photo"), FORM, 400, 'no part "images"'),
     "form: text part": ("/embed", form(b"x", filename=""), FORM, 400, "images[0] is a text part"),
     "form: 33 images": ("/embed", form(*[GOOD] * 33), FORM, 400, "32"),
-    "base64: empty body": ("/embed/base64", b"", JSON, 400, "the body is not JSON"),
     "base64: bad JSON": ("/embed/base64", b'{"images": [', JSON, 400, 'send {"images": ["<base64>"]}'),
     "base64: deep JSON": ("/embed/base64", b"[" * 100_000, JSON, 400, "the body is not JSON"),
     "base64: other field": ("/embed/base64", b'{"image": "x"}', JSON, 400, 'the field "images" is missing'),
     "base64: no image": ("/embed/base64", images(), JSON, 400, "0 images: send 1 to 32"),
     "base64: a number": ("/embed/base64", b'{"images": [3]}', JSON, 400, "images[0] is not a string"),
     "base64: bad base64": ("/embed/base64", b'{"images": ["%%%"]}', JSON, 400, "images[0] is not base64"),
-    "base64: not ASCII": ("/embed/base64", '{"images": ["é"]}'.encode(), JSON, 400, "images[0] is not base64"),
     "base64: other type": ("/embed/base64", images(GOOD), "text/plain", 415, "send application/json"),
-    "base64: 64 MiB": ("/embed/base64", b" " * (64 * MIB), JSON, 413, "larger than 32 MiB"),
 }
 
 
@@ -293,10 +289,16 @@ def test_the_container_check_follows_health(
 # ---------------------------------------------------------------- following what is served
 
 
+@pytest.fixture
+def quickly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(followed, "POLL_S", 0.02)
+    monkeypatch.setattr(followed, "RETRY_S", 0.02)
+    monkeypatch.setattr(followed, "FOLLOWED", tmp_path / "followed")
+
+
+@pytest.mark.usefixtures("quickly")
 def test_it_follows_what_is_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A request at work ends on the old model, the next is answered by the new one, and `model` is true in both."""
-    monkeypatch.setattr("gateways.core.serving.POLL_S", 0.02)
-    monkeypatch.setattr("gateways.core.serving.FOLLOWED", tmp_path / "followed")
     build(tmp_path)
     build(tmp_path, "embedding", "other")
     with running(Served(tmp_path, serving())) as client:
@@ -322,27 +324,17 @@ def test_it_follows_what_is_served(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         wait_for(lambda: (tmp_path / "followed").read_text() == "other")
 
 
-def test_a_model_that_takes_no_photos_is_named_with_the_way_to_ask_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """404 on every path, healthy all the same, and photos are answered again after the next swap."""
-    monkeypatch.setattr("gateways.core.serving.POLL_S", 0.02)
+@pytest.mark.usefixtures("quickly")
+def test_what_cannot_be_loaded_leaves_the_old_model_and_what_takes_no_photos_says_so(tmp_path: Path) -> None:
+    """404 with the way to ask it, healthy all the same; photos are answered again after the next swap."""
     build(tmp_path)
+    build(tmp_path, "embedding", "other")
     with running(Served(tmp_path, serving("tensors", images=False))) as client:
         for path in ("/embed", "/classify"):
             client("POST", path, GOOD, JPEG).refuses(404, "/v2/models/tensors/infer")
         assert client("GET", "/health").json == {"status": "ok", "model": "tensors"}
         serving().write(tmp_path)
         wait_for(lambda: client.embedded().status == 200)
-
-
-def test_artefacts_that_cannot_be_loaded_leave_the_old_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It goes on answering, and follows when what is served changes again."""
-    monkeypatch.setattr("gateways.core.serving.POLL_S", 0.02)
-    monkeypatch.setattr("gateways.core.serving.RETRY_S", 0.02)
-    build(tmp_path)
-    build(tmp_path, "embedding", "other")
-    with running(Served(tmp_path, serving())) as client:
         serving("absent").write(tmp_path)
         time.sleep(0.2)
         assert client.embedded().json["model"] == MODEL

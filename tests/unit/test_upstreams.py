@@ -13,9 +13,9 @@ import pytest
 from gateways.core.answer import Prediction
 from gateways.core.errors import ServeError, Status
 from gateways.core.timing import Stages
+from gateways.typed_grpc.upstreams import Upstream
 from gateways.upstreams.torchserve import CONNECTIONS, TorchServe
 from gateways.upstreams.triton import Triton
-from gateways.upstreams.upstream import Upstream
 from tests.unit.upstream_servers import DIM, LABELS, MODEL, Behaviour, jpeg, manifest, torchserve, triton, until
 
 BOTH = pytest.mark.parametrize("name", ["torchserve", "triton"])

@@ -84,7 +84,8 @@ def create_app(usage: Usage) -> ASGIApp:
         return _answer(change(frame).tobytes(), "application/octet-stream")
 
     async def spent(_: Request) -> Response:
-        return _json({"cpu_s": time.process_time(), "frames": usage.frames})
+        text = json.dumps({"cpu_s": time.process_time(), "frames": usage.frames})
+        return Response(text, media_type="application/json")
 
     def as_text(text: Text) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:
@@ -101,10 +102,6 @@ def create_app(usage: Usage) -> ASGIApp:
     app = Starlette(routes=routes)
     handle_errors(app, what_there_is=f"POST to /frames/multipart, {', '.join(TEXTS)}")
     return Admission(app)
-
-
-def _json(message: object) -> Response:
-    return Response(json.dumps(message), media_type="application/json")
 
 
 async def _message(request: Request) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""Seldon's v1 protocol without a model: what the REST and the gRPC gateway share."""
+"""Seldon's v1 protocol without a model: payload is what REST and gRPC share."""
