@@ -26,6 +26,31 @@ MODELS = ("tiny", "tiny_trt", "tiny_jpeg")
 INPUT = {"name": "image", "datatype": "FP32", "shape": [-1, 3, 224, 224]}
 
 
+Output = tuple[str, list[int], bytes]
+"""Datatype, shape, raw bytes."""
+
+
+def kserve(protocol: str, **outputs: Output) -> tuple[bytes, dict[str, str]]:
+    """A KServe v2 answer: its body, and over HTTP its headers."""
+    if protocol == "gRPC":
+        message = ModelInferResponse(raw_output_contents=[raw for _, _, raw in outputs.values()])
+        for name, (kind, shape, _) in outputs.items():
+            message.outputs.add(name=name, datatype=kind, shape=shape)
+        return message.SerializeToString(), {}
+    about = [
+        {"name": name, "datatype": kind, "shape": shape, "parameters": {"binary_data_size": len(raw)}}
+        for name, (kind, shape, raw) in outputs.items()
+    ]
+    head = json.dumps({"outputs": about}).encode()
+    body = head + b"".join(raw for _, _, raw in outputs.values())
+    return body, {"inference-header-content-length": str(len(head))}
+
+
+def embedding(images: int) -> Output:
+    """A vector for each image."""
+    return "FP32", [images, WIDTH], struct.pack("<f", 0.5) * (images * WIDTH)
+
+
 class HttpServer(ThreadingHTTPServer):
     daemon_threads = True
     # Users begin together. With Python's 5 the kernel falls back to SYN cookies, and these reset a connection whose
@@ -135,12 +160,8 @@ class StandIn:
                     length = int(self.headers["inference-header-content-length"])
                     (tensor,) = json.loads(body[:length])["inputs"]
                     assert len(body) - length == tensor["parameters"]["binary_data_size"]
-                    shape = [stand_in._images(self.path, tensor["shape"][0]), WIDTH]
-                    raw = struct.pack("<f", 0.5) * (shape[0] * WIDTH)
-                    about = {"name": "embedding", "datatype": "FP32", "shape": shape}
-                    about["parameters"] = {"binary_data_size": len(raw)}
-                    head = json.dumps({"outputs": [about]}).encode()
-                    self.reply(200, head + raw, {"inference-header-content-length": str(len(head))})
+                    answered = stand_in._images(self.path, tensor["shape"][0])
+                    self.reply(200, *kserve("HTTP", embedding=embedding(answered)))
                 else:
                     self.reply(404, b'{"error": {"code": "NOT_FOUND", "message": "no such path"}}')
 
@@ -169,11 +190,8 @@ class StandIn:
         routed = dict(context.invocation_metadata()).get("x-route")
         wanted = {"tiny_trt": "trt-grpc", "tiny_jpeg": "onnx-jpeg-grpc"}.get(request.model_name)
         assert routed == wanted, (routed, request.model_name)
-        reply = ModelInferResponse(model_name=request.model_name)
-        shape = [self._images(f"ModelInfer {request.model_name}", request.inputs[0].shape[0]), WIDTH]
-        reply.outputs.add(name="embedding", datatype="FP32", shape=shape)
-        reply.raw_output_contents.append(struct.pack("<f", 0.5) * (shape[0] * WIDTH))
-        return reply.SerializeToString()
+        answered = self._images(f"ModelInfer {request.model_name}", request.inputs[0].shape[0])
+        return kserve("gRPC", embedding=embedding(answered))[0]
 
     def _typed(self, body: bytes, context: grpc.ServicerContext) -> bytes:
         reply = PredictResponse()
