@@ -2,6 +2,7 @@
 
 import argparse
 import platform
+import socket
 import sys
 from pathlib import Path
 from typing import Any
@@ -115,3 +116,21 @@ def test_why_a_route_does_not_answer(
     )
     monkeypatch.setattr(native, "LOGS", tmp_path)
     assert native.cause(route, "m", ended) == says
+
+
+def test_a_server_runs_as_long_as_it_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is waited for until it listens, ended with all that it started, and its output is in its log."""
+    monkeypatch.undo()
+    monkeypatch.setattr(native, "LOGS", tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    serve = f"echo begins; {sys.executable} -m http.server --bind 127.0.0.1 $PORT & wait"
+    with native.server("web", ["sh", "-c", serve], PORT=str(port)) as process:
+        native.wait_for(process, port)
+        assert process.poll() is None
+        assert machine.listens("127.0.0.1", port)
+    assert process.poll() is not None
+    assert (tmp_path / "web.log").read_text().startswith("begins")
+    with native.server("ends", ["false"]) as process:
+        native.wait_for(process, port)  # does not wait for what has ended
+    assert process.poll() == 1

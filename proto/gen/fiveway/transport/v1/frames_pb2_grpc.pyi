@@ -3,7 +3,7 @@
 isort:skip_file
 The typed contract of the frames study: a video frame there, a changed one back.
 
-The same server answers over HTTP, over ZeroMQ and through shared memory (gateways/frames).
+The same server answers over HTTP, over ZeroMQ and through shared memory (gateways/transport/frames).
 """
 
 from collections import abc as _abc
