@@ -225,7 +225,7 @@ def test_claims_are_judged_by_their_own_cells(study: Study, strength: float) -> 
     ],
 )
 def test_a_claim_is_about_some_cells(
-    study: str, claim: str, inside: Mapping[str, Any], outside: Mapping[str, Any]
+    study: str, claim: str, inside: dict[str, Any], outside: dict[str, Any]
 ) -> None:
     """What other cells show says nothing of it."""
     (found,) = [one for one in STUDIES[study].claims if one.id == claim]
