@@ -213,7 +213,10 @@ CASES: Mapping[str, Case] = {
     "direct, one probe shared a batch with two calls": case(
         EIGHTS,
         *(executes(8, times=3), executes(17, calls=3), executes(1)),
-        **{"server_requests": 5, "probes": 2, "model_executions": 4, "edge_connections": None},
+        server_requests=5,
+        probes=2,
+        model_executions=4,
+        edge_connections=None,
     ),
     "direct, probes look like calls": case(DIRECT, calls(5, edge=False), server_requests=5, probes=None),
     "a four in a window of eights": case(
@@ -232,12 +235,14 @@ CASES: Mapping[str, Case] = {
     "an open stream is at rest": case(
         cell(route="echo-grpc-stream-structured"),
         *(calls(5), changes(under_way=1)),
-        **{"server_requests": None, "edge_connections": 5},
+        server_requests=None,
+        edge_connections=5,
     ),
     "an edge that began anew": case(
         cell(),
         changes(connections=0, answers=0, successes=0),
-        **{"edge_connections": None, "connections": 0},
+        edge_connections=None,
+        connections=0,
         reason="restarted",
     ),
     "an edge younger than the window": case(

@@ -168,7 +168,13 @@ def between(a: Cell, b: str, value: float, measure: str = P50, wide: float = 0.0
     """The ratio of a cell to the same one of row `b`, with an interval around `value`."""
     low, high = value * (1 - wide), value * (1 + wide)
     verdict = "lower" if high < 1 else "higher" if low > 1 else "no difference shown"
-    about = {"a": a.id, "b": replace(a, name=b, route=b).id, "a_name": a.name, "b_name": b, "measure": measure}
+    about: dict[str, Any] = {
+        "a": a.id,
+        "b": replace(a, name=b, route=b).id,
+        "a_name": a.name,
+        "b_name": b,
+        "measure": measure,
+    }
     about |= {"batch": a.batch, "users": a.users, "value": value, "low": low, "high": high, "verdict": verdict}
     return about | {"why": ["bytes sent: 1"]} | more
 
@@ -224,9 +230,7 @@ def test_claims_are_judged_by_their_own_cells(study: Study, strength: float) -> 
         ("format", "F5", {}, {"users": 8}),
     ],
 )
-def test_a_claim_is_about_some_cells(
-    study: str, claim: str, inside: dict[str, Any], outside: dict[str, Any]
-) -> None:
+def test_a_claim_is_about_some_cells(study: str, claim: str, inside: dict[str, Any], outside: dict[str, Any]) -> None:
     """What other cells show says nothing of it."""
     (found,) = [one for one in STUDIES[study].claims if one.id == claim]
     blank = asdict(Cell("", ""))
