@@ -106,7 +106,6 @@ def test_a_row_is_one_way_to_ask(study: Study) -> None:
         assert name not in ROUTES or route is ROUTES[name]
         assert bool(route.asks) == route.modelless
         assert route.cluster in (*ROUTES, "echo-http", "echo-grpc", "seldon-http", "seldon-grpc") or "frames" in name
-        assert not route.asks or route.format.read
 
 
 @pytest.mark.parametrize(
