@@ -22,7 +22,7 @@ from locustfiles.answers import WrongAnswer
 from locustfiles.calls import check_of, requests_of
 from locustfiles.clients import Answer, CallError
 from locustfiles.routes import Route
-from locustfiles.settings import BadSetting, Settings, edge_address
+from locustfiles.settings import BadSetting
 from locustfiles.study_routes import WAYS
 from locustfiles.user import connect
 
@@ -114,7 +114,7 @@ def _ask(name: str, host: str, target: str, photo: str, batch: int) -> Answers:
     names = payloads.photos(photo)
     found: Answers = []
     for size in dict.fromkeys((1, batch)):
-        chosen = Settings(edge_address(host), size, photo, target)
+        chosen = settings_of(Cell(name, name, size, photo=photo, target=target), host)
         client = connect(route, chosen)
         try:
             # The n-th request of one image is the n-th photo; the first request of a batch begins with the first photo.

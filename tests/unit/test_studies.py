@@ -9,6 +9,7 @@ import pytest
 
 from bench.analysis import claims
 from bench.analysis.hypotheses import CANNOT_TELL, NOT_REPRODUCED, REPRODUCED
+from bench.measure.cells import parsed_settings
 from bench.measure.measured import Cell
 from bench.measure.plan import START_S
 from bench.studies import STUDIES
@@ -31,7 +32,6 @@ from bench.studies.study import (
 )
 from locustfiles import toxiproxy
 from locustfiles.routes import ROUTES
-from locustfiles.settings import parse
 from locustfiles.study_routes import STUDY_ROUTES, WAYS, first_size, offered
 from locustfiles.study_routes import distance as lists
 from locustfiles.study_routes.encodings import KSERVE, MANY
@@ -53,8 +53,7 @@ def test_every_cell_can_be_asked(study: Study, quick: bool, tmp_path: Path, monk
     cells = study.cells(quick)
     seconds = 0.0
     for cell in cells:
-        chosen = {name: getattr(cell, name) for name in ("batch", "photo", "target", "policy", "size", "distance")}
-        parse(chosen | {"host": "http://edge:8080"}, [cell.route])
+        parsed_settings(cell, "http://edge:8080")
         window = max(study.seconds / (3 if quick else 1), study.least(cell))
         seconds += window + max(study.warm_s, study.least(cell)) + START_S
     assert len({cell.id for cell in cells}) == len(cells)
