@@ -6,7 +6,7 @@ A ratio gets a verdict only when nothing speaks against either cell (its *marks*
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from bench.analysis import claims, statistics
 from bench.analysis.statistics import IMAGES_PER_S, MIN_BLOCKS, Estimate, Window
@@ -106,9 +106,7 @@ def _measure(run: Run, cell: Cell, price: float | None) -> Measured:
         encode_ms=_mean(v.encode_ms for v in visits),
         decode_ms=_mean(v.decode_ms for v in visits),
         split={part: sum(parts[part] for parts in splits) / len(splits) for part in splits[0]} if splits else None,
-        calls_per_execution=sum(v.requests for v in visits if v.model_executions) / executions
-        if executions
-        else None,
+        calls_per_execution=sum(v.requests for v in visits if v.model_executions) / executions if executions else None,
         cost_per_million_images=_cost(throughput, price),
     )
     return Measured(cell, visits, windows, estimates, found)
@@ -279,9 +277,9 @@ def _ratio(run: Run, kind: str, a: Measured, b: Measured, measure: Literal["p50_
         policy=a.cell.policy,
         target=a.cell.target,
         measure=measure,
-        value=interval and interval.value,
-        low=interval and interval.low,
-        high=interval and interval.high,
+        value=interval.value if interval else None,
+        low=interval.low if interval else None,
+        high=interval.high if interval else None,
         p_value=statistics.p_value(estimate) if estimate and verdict != NO_VERDICT else None,
         verdict=verdict,
         text=text,
@@ -369,9 +367,9 @@ def _why(a: Measured, b: Measured) -> list[str]:
     if _differs(mine.calls_per_execution, other.calls_per_execution):
         mean = f"{mine['calls_per_execution']:.2f} against {other['calls_per_execution']:.2f}"
         why.append(f"calls that the model ran at once: {mean}")
-    cpu = mine.client_cpu, other.client_cpu
-    if None not in cpu and abs(cpu[0] - cpu[1]) > SHOWN:
-        why.append(f"busiest load process: {share(cpu[0])} of a core against {share(cpu[1])}")
+    if mine.client_cpu is not None and other.client_cpu is not None and abs(mine.client_cpu - other.client_cpu) > SHOWN:
+        cores = f"{share(mine.client_cpu)} of a core against {share(other.client_cpu)}"
+        why.append(f"busiest load process: {cores}")
     return why
 
 

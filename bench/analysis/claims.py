@@ -12,10 +12,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from bench.figures import figure
-from bench.result import Found, Judged
+from bench.result import Found, Judged, Verdict
 from bench.studies.study import (
-    CANNOT_TELL, EQUAL, HIGHER, LOWER, NOT_REPRODUCED, P50, PER_SECOND, RECEIVED, REPRODUCED, SAME, SIZE_SHARE, TIME,
-    Claim, Study,
+    CANNOT_TELL,
+    EQUAL,
+    HIGHER,
+    LOWER,
+    NOT_REPRODUCED,
+    P50,
+    PER_SECOND,
+    RECEIVED,
+    REPRODUCED,
+    SAME,
+    SIZE_SHARE,
+    TIME,
+    Claim,
+    Study,
 )  # fmt: skip
 
 SHOWS, CONTRADICTS, UNCLEAR = "shows it", "contradicts it", "does not tell"
@@ -61,7 +73,14 @@ def _row_and_rest(cell: Mapping[str, Any]) -> tuple[str, tuple[Any, ...]]:
 def _size(pair: tuple[str, str], a: Any, b: Any) -> Ratio:
     """Counted, so its interval is a point."""
     value = a[RECEIVED] / b[RECEIVED]
-    about: dict[str, Any] = {"a": a["id"], "b": b["id"], "a_name": pair[0], "b_name": pair[1], "measure": RECEIVED, "why": []}
+    about: dict[str, Any] = {
+        "a": a["id"],
+        "b": b["id"],
+        "a_name": pair[0],
+        "b_name": pair[1],
+        "measure": RECEIVED,
+        "why": [],
+    }
     verdict = "no verdict" if a["marks"] or b["marks"] else LOWER if value < 1 else HIGHER
     return about | {"value": value, "low": value, "high": value, "verdict": verdict}
 
@@ -88,7 +107,7 @@ def side(claim: Claim, ratio: Ratio) -> str:
 
 
 def _about(claim: Claim, ratios: Iterable[Ratio], cells: Factors) -> list[Ratio]:
-    """The ratios of its pairs and its measure, where its cells are; with `largest`, in the cells with the most of it."""
+    """The ratios of its pairs and measure, where its cells are; with `largest`, in the cells with the most of it."""
     found = [
         ratio
         for ratio in ratios
@@ -115,7 +134,8 @@ def _judge(study: Study, claim: Claim, ratios: Sequence[Ratio], found: Mapping[s
     sides = [(ratio, side(claim, ratio)) for ratio in ratios]
     shown = {word for _, word in sides}
     refuted = shown == {CONTRADICTS} or (claim.everywhere and CONTRADICTS in shown)
-    verdict = REPRODUCED if shown == {SHOWS} else NOT_REPRODUCED if refuted else CANNOT_TELL
+    decided: Verdict = NOT_REPRODUCED if refuted else CANNOT_TELL
+    verdict: Verdict = REPRODUCED if shown == {SHOWS} else decided
     if claim.everywhere and refuted:  # what refutes it is enough
         sides = [(ratio, word) for ratio, word in sides if word == CONTRADICTS]
     text = "; ".join(f"{_number(ratio)}: {word}" for ratio, word in sides)
