@@ -3,14 +3,28 @@
 import itertools
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bench.analysis import claims
-from bench.analysis.hypotheses import CANNOT_TELL, NOT_REPRODUCED, REPRODUCED
 from bench.measure.plan import START_S
+from bench.result import Interval
 from bench.studies import STUDIES
-from bench.studies.study import EQUAL, HIGHER, LOWER, P50, PER_SECOND, Claim, Measure, Study, per_calls
+from bench.studies.study import (
+    CANNOT_TELL,
+    EQUAL,
+    HIGHER,
+    LOWER,
+    NOT_REPRODUCED,
+    P50,
+    PER_SECOND,
+    REPRODUCED,
+    Claim,
+    Measure,
+    Study,
+    per_calls,
+)  # fmt: skip
 from locustfiles.routes import ROUTES
 from locustfiles.settings import parse
 from locustfiles.study_routes import STUDY_ROUTES, WAYS, first_size, offered
@@ -142,9 +156,9 @@ def test_only_all_together_decide_a_claim(found: list[dict[str, object]], verdic
 
 def test_a_measure_turns_its_interval_with_its_value() -> None:
     """20 calls at 10 a second take 2 s; the highest rate is the shortest time."""
-    cell = {PER_SECOND: {"value": 10.0, "low": 8.0, "high": 16.0}, P50: None}
-    assert per_calls(20)(cell) == {"value": 2.0, "low": 1.25, "high": 2.5}
-    assert Measure("ms per 10 calls", PER_SECOND, 10)(cell) == {"value": 100.0, "low": 80.0, "high": 160.0}
+    cell: Any = {PER_SECOND: Interval(10.0, 8.0, 16.0), P50: None}
+    assert per_calls(20)(cell) == Interval(2.0, 1.25, 2.5)
+    assert Measure("ms per 10 calls", PER_SECOND, 10)(cell) == Interval(100.0, 80.0, 160.0)
     assert Measure("p50, ms", P50)(cell) is None
 
 
