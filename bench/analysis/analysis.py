@@ -55,9 +55,7 @@ class Measured:
         return sum(window.calls for window in self.windows)
 
 
-def analyse(
-    run: Run, *, price_per_hour: float | None = None, resamples: int = statistics.RESAMPLES
-) -> Analysis:
+def analyse(run: Run, *, price_per_hour: float | None = None, resamples: int = statistics.RESAMPLES) -> Analysis:
     """Cells, ratios and hypotheses of a run. The same run always gives the same numbers.
 
     The price is for the machine that serves, in any currency: the cost is in the same.

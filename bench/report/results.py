@@ -1,5 +1,6 @@
 """Result files: result.json is read and written here, whole or not at all, and its cells are rows of tables."""
 
+import contextlib
 import csv
 import io
 import json
@@ -112,7 +113,8 @@ def put(path: Path, content: bytes | str) -> None:
             os.fsync(file.fileno())
         part.replace(path)
     except OSError as error:
-        part.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            part.unlink(missing_ok=True)
         raise ResultError(
             f"{path} cannot be written ({error.strerror}): make room for it, or choose another folder; files that were"
             " there before are unchanged"

@@ -12,6 +12,7 @@ from fiveway.transport.v1 import distance_pb2 as pb
 
 from bench.analysis import claims
 from bench.measure.measured import Cell
+from bench.result import Interval
 from bench.studies import STUDIES
 from bench.studies.distance import (
     CITY,
@@ -166,9 +167,8 @@ def test_the_published_numbers_are_beside_ours() -> None:
     assert DISTANCE.published(factors | {"distance": OCEAN}) == {}
     assert [published_kb(factors | {"route": GZIP, "size": size}) for size in (FEW, LIST, MANY)] == [59, 576, 5600]
     assert published_kb(factors) is None
-    assert DISTANCE.measures[0]({"images_per_s": {"value": 2.0, "low": 1.0, "high": 4.0}}) == {
-        "value": 5000, "low": 2500, "high": 10000,
-    }  # fmt: skip
+    rate: Any = {"images_per_s": Interval(2.0, 1.0, 4.0)}
+    assert DISTANCE.measures[0](rate) == Interval(5000, 2500, 10000)
 
 
 def ratio(a: str, b: str, value: float, where: str, measure: str = "p50_ms", **factors: Any) -> dict[str, Any]:
