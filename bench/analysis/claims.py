@@ -32,7 +32,7 @@ from bench.studies.study import (
 
 SHOWS, CONTRADICTS, UNCLEAR = "shows it", "contradicts it", "does not tell"
 REASONS = 3
-"""How many measured factors a cause names."""
+"""How many measured factors a cause names, and how many ratios a refutation."""
 
 Factors = Mapping[str, Mapping[str, Any]]
 """The factors of cells, by id."""
@@ -136,11 +136,11 @@ def _judge(study: Study, claim: Claim, ratios: Sequence[Ratio], found: Mapping[s
     refuted = shown == {CONTRADICTS} or (claim.everywhere and CONTRADICTS in shown)
     decided: Verdict = NOT_REPRODUCED if refuted else CANNOT_TELL
     verdict: Verdict = REPRODUCED if shown == {SHOWS} else decided
-    if claim.everywhere and refuted:  # what refutes it is enough
-        sides = [(ratio, word) for ratio, word in sides if word == CONTRADICTS]
-    text = "; ".join(f"{_number(ratio)}: {word}" for ratio, word in sides)
-    if len(sides) < len(ratios):
-        text = f"{len(sides)} of {len(ratios)} ratios contradict it; {text}"
+    counted = ""
+    if claim.everywhere and refuted:  # a few that refute it are enough
+        against = [(ratio, word) for ratio, word in sides if word == CONTRADICTS]
+        sides, counted = against[:REASONS], f"{len(against)} of {len(ratios)} ratios contradict it; "
+    text = counted + "; ".join(f"{_number(ratio)}: {word}" for ratio, word in sides)
     # Of the ratios that decide, the first: the tables have all of them.
     deciding = next((ratio for ratio, word in sides if word != UNCLEAR), ratios[0])
     a, b = deciding["a"], deciding["b"]

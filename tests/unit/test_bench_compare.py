@@ -72,7 +72,7 @@ def test_every_factor_is_tested() -> None:
 
 @pytest.mark.parametrize("factor", CHANGES)
 def test_a_factor_that_differs_is_refused_unless_it_is_allowed(factor: str) -> None:
-    """The line names the factor and both values, and nothing is compared; allowed it is said, and cells are compared."""
+    """One line names the factor and both values, and nothing is compared; allowed, it is said, and cells are."""
     path, value, line = CHANGES[factor]
     other = typed(edited(path, value))
     refused = compare(result(), other)
