@@ -15,11 +15,13 @@ from bench.measure import plan
 from bench.measure.cells import parsed_settings
 from bench.measure.environment import collect
 from bench.measure.launcher import Window, launcher
-from bench.measure.measured import INTERRUPTED, RUNNING, Cell, Run, Visit, from_json
+from bench.measure.measured import INTERRUPTED, RUNNING, Cell, Run, Visit
 from bench.measure.plan import Plan
 from bench.measure.progress import Progress
 from bench.measure.run import carry_out, problems
-from bench.report import results, study_page, summary
+from bench.report import documents, results, study_page, summary
+from bench.report import report as pages
+from bench.result import Analysis
 from bench.studies import STUDIES
 from locustfiles import serving, settings
 from locustfiles.calls import model_of
@@ -54,9 +56,8 @@ type _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 def _studies(commands: _Commands) -> None:
     """A command per study; the 5-way comparison has a matrix, a load and a method to choose besides."""
-    questions = {FIVEWAY: "the 5-way comparison"} | {study.name: study.question for study in STUDIES.values()}
-    for name, question in questions.items():
-        command = _command(commands, name, question, fiveway if name == FIVEWAY else of_study)
+    for name, study in STUDIES.items():
+        command = _command(commands, name, study.question, fiveway if name == FIVEWAY else of_study)
         command.set_defaults(study=name, target=None)
         command.add_argument("--quick", action="store_true", help="fewer cells, shorter: to see that it works")
         rows = f"which rows; default: all that fit of {', '.join(STUDY_ROUTES[name])}"
@@ -247,7 +248,7 @@ def measure(chosen: Plan, options: argparse.Namespace) -> int:
     steps = chosen.blocks * len(chosen.cells)
 
     def save(run: Run) -> None:
-        results.write(folder, run, judged(run, price), pages=run.ended != RUNNING)
+        pages.write(folder, run, judged(run, price), pages=run.ended != RUNNING)
 
     with launcher(options.host, options.seed) as load, Progress(steps) as progress:
         minutes = chosen.seconds / 60
@@ -264,12 +265,12 @@ def measure(chosen: Plan, options: argparse.Namespace) -> int:
     return 1 if wrong else 0
 
 
-def judged(run: Run, price_per_hour: float | None) -> dict[str, Any]:
+def judged(run: Run, price_per_hour: float | None) -> Analysis:
     """The analysis of a run; of an A/A run, that of its quick runs too."""
     found = analyse(run, price_per_hour=price_per_hour)
-    if run.study != AA:
-        return found
-    return found | {"quick_runs": aa.judge(run, run.options["blocks"] or plan.QUICK_BLOCKS)}
+    if run.study == AA:
+        found.quick_runs = aa.judge(run, run.options["blocks"] or plan.QUICK_BLOCKS)
+    return found
 
 
 def cross_check(options: argparse.Namespace) -> int:
@@ -302,16 +303,16 @@ def cross_check(options: argparse.Namespace) -> int:
 
 
 def report(options: argparse.Namespace) -> int:
-    run = from_json(results.load(options.result))
+    run = results.load(options.result).run
     folder = options.result if options.result.is_dir() else options.result.parent
-    results.write(folder, run, judged(run, options.price_per_hour))
+    pages.write(folder, run, judged(run, options.price_per_hour))
     print(shown(folder / "report.html"))
     return 0
 
 
 def readme(options: argparse.Namespace) -> int:
     result = results.load(options.result)
-    print(results.update_readme(sys.stdin.read(), result, str(options.result)), end="")
+    print(documents.update_readme(sys.stdin.read(), result, str(options.result)), end="")
     return 0
 
 
@@ -327,7 +328,7 @@ def plot(options: argparse.Namespace) -> int:
 
 
 def devices(_: argparse.Namespace) -> int:
-    print(results.update_devices(sys.stdin.read(), Path("/")), end="")
+    print(documents.update_devices(sys.stdin.read(), Path("/")), end="")
     return 0
 
 

@@ -6,14 +6,15 @@ A ratio gets a verdict only when nothing speaks against either cell (its *marks*
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
-from typing import Any
+from typing import Final, Literal
 
-from bench.analysis import claims, hypotheses, statistics
-from bench.analysis.statistics import IMAGES_PER_S, MIN_BLOCKS, Estimate, Interval, Window
+from bench.analysis import claims, statistics
+from bench.analysis.statistics import IMAGES_PER_S, MIN_BLOCKS, Estimate, Window
 from bench.figures import figure, share
 from bench.measure import split
-from bench.measure.measured import GATE, Cell, Run, Visit, of_tensors
+from bench.measure.measured import GATE, Cell, Run, Visit
 from bench.measure.plan import PUBLISHED_METHOD
+from bench.result import Analysis, Found, Interval, Ratio
 from bench.studies import STUDIES
 from locustfiles.clients.policy import COLD
 from locustfiles.recorder import MIN_CALLS
@@ -21,27 +22,18 @@ from locustfiles.study_routes import WAYS
 
 LOST = 0.01
 """The share of calls that may fail, or start late in an open loop, before the rest no longer stands for all."""
-P50 = "p50_ms"
+P50: Final = "p50_ms"
 # Percentile -> the percentage, and how many calls it needs.
 PERCENTS: Mapping[str, tuple[float, int]] = {
     f"p{percent:g}_ms": (percent, least) for percent, least in MIN_CALLS.items()
 }
 
-PAIRS: Mapping[tuple[str, str], str] = {
-    ("onnx-grpc", "onnx-http"): "protocol",
-    ("trt-grpc", "trt-http"): "protocol",
-    ("onnx-http", "jpeg-http"): "format",
-    ("onnx-grpc", "jpeg-http"): "format",
-    ("trt-http", "jpeg-http"): "format",
-    ("trt-grpc", "jpeg-http"): "format",
-    ("trt-http", "onnx-http"): "engine",
-    ("trt-grpc", "onnx-grpc"): "engine",
-}
-"""Which two rows are set against each other (a / b), and what differs between them."""
 SERVER_CPU = "server.cpu"
 """The stage in which a server says what CPU time a call took it."""
 SAME, PROTOCOL = "same", "protocol"
-NO_VERDICT, NO_DIFFERENCE = "no verdict", "no difference shown"
+NO_VERDICT: Final = "no verdict"
+NO_DIFFERENCE: Final = "no difference shown"
+Verdict = Literal["lower", "higher", "no difference shown", "no verdict"]
 
 SHOWN = 0.05
 """A factor is named as a reason when it differs by this share of the larger; a part of the time, of the call."""
@@ -55,7 +47,7 @@ class Measured:
     visits: list[Visit]
     windows: list[Window]
     estimates: Mapping[str, Estimate]
-    found: dict[str, Any]
+    found: Found
     """Its entry in the analysis."""
 
     @property
@@ -63,81 +55,69 @@ class Measured:
         return sum(window.calls for window in self.windows)
 
 
-def analyse(run: Run, *, price_per_hour: float | None = None) -> dict[str, Any]:
-    """Cells, ratios and hypotheses of a run, ready for JSON. The same run always gives the same numbers.
+def analyse(run: Run, *, price_per_hour: float | None = None, resamples: int = statistics.RESAMPLES) -> Analysis:
+    """Cells, ratios and hypotheses of a run. The same run always gives the same numbers.
 
-    An interval is {"value", "low", "high"}; low and high are None with fewer than three blocks. The price is for the
-    machine that serves, in any currency: the cost is in the same.
+    The price is for the machine that serves, in any currency: the cost is in the same.
     """
-    cells = [_measure(run, cell, price_per_hour) for cell, _ in run.cells]
+    study = STUDIES.get(run.study)
+    cells = [_measure(run, cell, price_per_hour, resamples) for cell, _ in run.cells]
     ratios = [
-        _ratio(run, kind, a, b, measure)
-        for kind, a, b in _pairs(cells, STUDIES[run.study].pairs if run.study in STUDIES else PAIRS)
+        _ratio(run, kind, a, b, measure, resamples)
+        for kind, a, b in _pairs(cells, study.pairs if study else {})
         # In an open loop the schedule sets the throughput.
         for measure in ((P50, IMAGES_PER_S) if a.cell.rate is None else (P50,))
     ]
     doubt_what_may_be_chance(ratios)
     found = [one.found for one in cells]
-    if study := STUDIES.get(run.study):
-        factors = {cell.id: asdict(cell) for cell, _ in run.cells}
-        verdicts = claims.judge(study, factors, [*ratios, *claims.sizes(study, factors, found)])
-    # The published ones are about photos.
-    elif run.study == "fiveway" and not of_tensors(run.environment):
-        verdicts = hypotheses.judge(run, found, ratios)
-    else:
-        verdicts = []
-    return {
-        "confidence": statistics.CONFIDENCE,
-        "resamples": statistics.RESAMPLES,
-        "cells": found,
-        "ratios": ratios,
-        "hypotheses": verdicts,
-    }
+    factors = {cell.id: asdict(cell) for cell, _ in run.cells}
+    verdicts = []
+    if study and not (study.of_photos and (run.environment.get("model") or {}).get("takes") == "tensors"):
+        verdicts = claims.judge(study, factors, [*ratios, *claims.sizes(study, factors, found)], found)
+    return Analysis(statistics.CONFIDENCE, resamples, found, ratios, verdicts)
 
 
-def _measure(run: Run, cell: Cell, price: float | None) -> Measured:
+def _measure(run: Run, cell: Cell, price: float | None, resamples: int) -> Measured:
     visits = run.visits(cell)
     windows = statistics.windows(visits, cell.batch)
-    estimates = _estimates(run, cell, windows)
+    estimates = _estimates(run, cell, windows, resamples)
     throughput = estimates.get(IMAGES_PER_S)
     requests, failures = sum(v.requests for v in visits), sum(v.failures for v in visits)
     images = (requests + failures) * cell.batch
     splits = [parts for visit in visits if (parts := split.split(visit))]
     executions = sum(v.model_executions or 0 for v in visits)
-    found: dict[str, Any] = {
-        "id": cell.id,
-        "marks": _marks(run, cell, visits, windows),
-        "notes": _notes(run, cell, visits, windows),
-        "requests": requests,
-        "failures": failures,
-        "blocks": len(windows),
-        **{name: statistics.as_json(estimates.get(name)) for name in PERCENTS},
-        IMAGES_PER_S: statistics.as_json(throughput),
-        "mean_ms": _mean(v.mean_ms for v in visits),
-        "connections": _mean(v.connections for v in visits),
-        "edge_connections": _mean(v.edge_connections for v in visits),
-        "sent_bytes_per_image": _per_image((v.sent_bytes for v in visits), images),
-        "received_bytes_per_image": _per_image((v.received_bytes for v in visits), images),
-        "client_cpu": max((v.client_cpu for v in visits), default=None),
-        "client_cpu_ms": _plain(_mean(v.client_cpu * v.counted_s / v.requests * 1e3 for v in visits if v.requests)),
-        "server_cpu_ms": _plain(_mean(v.stages_ms.get(SERVER_CPU) for v in visits)),
-        "encode_ms": _mean(v.encode_ms for v in visits),
-        "decode_ms": _mean(v.decode_ms for v in visits),
-        "split": {part: sum(parts[part] for parts in splits) / len(splits) for part in splits[0]} if splits else None,
-        "calls_per_execution": sum(v.requests for v in visits if v.model_executions) / executions
-        if executions
-        else None,
-        "cost_per_million_images": _cost(throughput, price),
-    }
+    found = Found(
+        id=cell.id,
+        marks=_marks(run, cell, visits, windows),
+        notes=_notes(run, cell, visits, windows),
+        requests=requests,
+        failures=failures,
+        blocks=len(windows),
+        **{name: _interval(estimates.get(name)) for name in PERCENTS},
+        images_per_s=_interval(throughput),
+        mean_ms=_mean(v.mean_ms for v in visits),
+        connections=_mean(v.connections for v in visits),
+        edge_connections=_mean(v.edge_connections for v in visits),
+        sent_bytes_per_image=_per_image((v.sent_bytes for v in visits), images),
+        received_bytes_per_image=_per_image((v.received_bytes for v in visits), images),
+        client_cpu=max((v.client_cpu for v in visits), default=None),
+        client_cpu_ms=_plain(_mean(v.client_cpu * v.counted_s / v.requests * 1e3 for v in visits if v.requests)),
+        server_cpu_ms=_plain(_mean(v.stages_ms.get(SERVER_CPU) for v in visits)),
+        encode_ms=_mean(v.encode_ms for v in visits),
+        decode_ms=_mean(v.decode_ms for v in visits),
+        split={part: sum(parts[part] for parts in splits) / len(splits) for part in splits[0]} if splits else None,
+        calls_per_execution=sum(v.requests for v in visits if v.model_executions) / executions if executions else None,
+        cost_per_million_images=_cost(throughput, price),
+    )
     return Measured(cell, visits, windows, estimates, found)
 
 
-def _estimates(run: Run, cell: Cell, windows: Sequence[Window]) -> dict[str, Estimate]:
+def _estimates(run: Run, cell: Cell, windows: Sequence[Window], resamples: int) -> dict[str, Estimate]:
     """Throughput, and the percentiles that there are calls enough for. By the published method serial throughput is
     batch / p50, as published."""
     calls = sum(window.calls for window in windows)
     percents = {name: percent for name, (percent, least) in PERCENTS.items() if calls >= least}
-    found = statistics.estimates(windows, cell.id, percents)
+    found = statistics.estimates(windows, cell.id, percents, resamples)
     if run.method == PUBLISHED_METHOD and cell.users == 1 and P50 in found:
         p50 = found[P50]
         per_second = replace(p50, value=cell.batch / p50.value * 1e3, resampled=cell.batch / p50.resampled * 1e3)
@@ -145,13 +125,13 @@ def _estimates(run: Run, cell: Cell, windows: Sequence[Window]) -> dict[str, Est
     return found
 
 
-def _cost(throughput: Estimate | None, price: float | None) -> dict[str, float | None] | None:
+def _interval(estimate: Estimate | None) -> Interval | None:
+    return statistics.interval(estimate) if estimate else None
+
+
+def _cost(throughput: Estimate | None, price: float | None) -> Interval | None:
     """Price per hour / 3600 / images per second * 1e6: the slowest throughput is the highest cost."""
-    if throughput is None or price is None:
-        return None
-    found = statistics.interval(throughput)
-    value, high, low = (x and price / 3600 / x * 1e6 for x in (found.value, found.low, found.high))
-    return {"value": value, "low": low, "high": high}
+    return statistics.interval(throughput).turned(price / 3600 * 1e6) if throughput and price is not None else None
 
 
 def _marks(run: Run, cell: Cell, visits: Sequence[Visit], windows: Sequence[Window]) -> list[str]:
@@ -163,7 +143,8 @@ def _marks(run: Run, cell: Cell, visits: Sequence[Visit], windows: Sequence[Wind
     if parity and not parity["agrees"]:
         marks.append(f"its answers do not agree with the reference: {parity['why'] or 'see parity'}")
     busiest = max((v.client_cpu for v in visits), default=0.0)
-    gate = STUDIES[run.study].gate if run.study in STUDIES else GATE
+    study = STUDIES.get(run.study)
+    gate = study.gate if study else GATE
     if busiest > gate:
         marks.append(f"a load process used {share(busiest)} of a core (at most {share(gate)}): it measured itself too")
     calls, failures = sum(v.requests + v.failures for v in visits), sum(v.failures for v in visits)
@@ -246,9 +227,9 @@ def _mean(values: Iterable[float | None]) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-def _plain(value: float | None) -> dict[str, float | None] | None:
+def _plain(value: float | None) -> Interval | None:
     """A number without an interval, in the form of one with."""
-    return None if value is None else {"value": value, "low": None, "high": None}
+    return None if value is None else Interval(value)
 
 
 def _per_image(counted: Iterable[int], images: int) -> float | None:
@@ -268,11 +249,13 @@ def _pairs(cells: Sequence[Measured], pairs: Mapping[tuple[str, str], str]) -> l
     return found
 
 
-def _ratio(run: Run, kind: str, a: Measured, b: Measured, measure: str) -> dict[str, Any]:
-    estimate, blocks = _divide(run, a, b, measure)
+def _ratio(
+    run: Run, kind: str, a: Measured, b: Measured, measure: Literal["p50_ms", "images_per_s"], resamples: int
+) -> Ratio:
+    estimate, blocks = _divide(run, a, b, measure, resamples)
     interval = statistics.interval(estimate) if estimate else None
     unequal = _unequal_connections(a, b) if kind == PROTOCOL else None
-    reasons = [f"{one.cell.name}: {mark}" for one in (a, b) for mark in one.found["marks"]]
+    reasons = [f"{one.cell.name}: {mark}" for one in (a, b) for mark in one.found.marks]
     if len(a.windows) >= MIN_BLOCKS <= len(b.windows) and blocks < MIN_BLOCKS:
         reasons.append(f"they have {_count(blocks, 'block')} in common: a verdict needs at least {MIN_BLOCKS}")
     if unequal and run.method != PUBLISHED_METHOD:
@@ -285,50 +268,50 @@ def _ratio(run: Run, kind: str, a: Measured, b: Measured, measure: str) -> dict[
             calls = f"{min(a.calls, b.calls)} calls, {_count(blocks, 'block')}, no interval"
             text = f"{_times(interval.value, measure, a.cell.name, b.cell.name)} ({calls})"
         text = f"published method: {text}" + (f"; {unequal}" if unequal else "")
-    return {
-        "kind": kind,
-        "a": a.cell.id,
-        "b": b.cell.id,
-        "a_name": a.cell.name,
-        "b_name": b.cell.name,
-        "batch": a.cell.batch,
-        "users": a.cell.users,
-        "policy": a.cell.policy,
-        "target": a.cell.target,
-        "measure": measure,
-        "value": interval and interval.value,
-        "low": interval and interval.low,
-        "high": interval and interval.high,
-        "p_value": statistics.p_value(estimate) if estimate and verdict != NO_VERDICT else None,
-        "verdict": verdict,
-        "text": text,
-        "why": _why(a, b),
-    }
+    return Ratio(
+        kind=kind,
+        a=a.cell.id,
+        b=b.cell.id,
+        a_name=a.cell.name,
+        b_name=b.cell.name,
+        batch=a.cell.batch,
+        users=a.cell.users,
+        policy=a.cell.policy,
+        target=a.cell.target,
+        measure=measure,
+        value=interval.value if interval else None,
+        low=interval.low if interval else None,
+        high=interval.high if interval else None,
+        p_value=statistics.p_value(estimate) if estimate and verdict != NO_VERDICT else None,
+        verdict=verdict,
+        text=text,
+        why=_why(a, b),
+    )
 
 
-def doubt_what_may_be_chance(ratios: Sequence[dict[str, Any]]) -> None:
+def doubt_what_may_be_chance(ratios: Sequence[Ratio]) -> None:
     """Take back the differences that so many comparisons would show by chance."""
-    judged = [ratio for ratio in ratios if ratio["p_value"] is not None]
-    limit = statistics.beyond_chance([ratio["p_value"] for ratio in judged])
-    for ratio in judged:
-        if ratio["verdict"] != NO_DIFFERENCE and ratio["p_value"] > limit:
-            ratio["verdict"] = NO_DIFFERENCE
-            ratio["text"] = f"{NO_DIFFERENCE}: {ratio['text']} may be chance among {len(judged)} comparisons"
+    judged = [(ratio, ratio.p_value) for ratio in ratios if ratio.p_value is not None]
+    limit = statistics.beyond_chance([p_value for _, p_value in judged])
+    for ratio, p_value in judged:
+        if ratio.verdict != NO_DIFFERENCE and p_value > limit:
+            ratio.verdict = NO_DIFFERENCE
+            ratio.text = f"{NO_DIFFERENCE}: {ratio.text} may be chance among {len(judged)} comparisons"
 
 
-def _divide(run: Run, a: Measured, b: Measured, measure: str) -> tuple[Estimate | None, int]:
+def _divide(run: Run, a: Measured, b: Measured, measure: str, resamples: int) -> tuple[Estimate | None, int]:
     """a / b over the blocks that both have, and how many those are."""
-    found = a.estimates, b.estimates
+    found = [a.estimates, b.estimates]
     blocks = {window.block for window in a.windows} & {window.block for window in b.windows}
     if [window.block for window in a.windows] != [window.block for window in b.windows]:
         windows = statistics.shared(a.windows, b.windows)
-        found = _estimates(run, a.cell, windows[0]), _estimates(run, b.cell, windows[1])
+        found = [_estimates(run, one.cell, mine, resamples) for one, mine in zip((a, b), windows, strict=True)]
     if measure not in found[0] or measure not in found[1]:
         return None, len(blocks)
     return statistics.ratio(found[0][measure], found[1][measure]), len(blocks)
 
 
-def _verdict(interval: Interval | None, measure: str, a: str, b: str, reasons: Sequence[str]) -> tuple[str, str]:
+def _verdict(interval: Interval | None, measure: str, a: str, b: str, reasons: Sequence[str]) -> tuple[Verdict, str]:
     if interval is None or interval.low is None or interval.high is None or reasons:
         more = f" (and {_count(len(reasons) - 1, 'more reason')})" if len(reasons) > 1 else ""
         return NO_VERDICT, f"{NO_VERDICT}: {reasons[0]}{more}"
@@ -372,23 +355,23 @@ def _why(a: Measured, b: Measured) -> list[str]:
     servers = [(WAYS[one.cell.route].direct or "edge").partition(":")[0] for one in (a, b)]
     if servers[0] != servers[1]:
         why.append(f"servers: {servers[0]} against {servers[1]}")
-    if _differs(mine["connections"], other["connections"]):
+    if _differs(mine.connections, other.connections):
         why.append(f"connections per visit: {mine['connections']:.4g} against {other['connections']:.4g}")
     for key, word in (("sent_bytes_per_image", "sent"), ("received_bytes_per_image", "received")):
         if _differs(mine[key], other[key]):
             why.append(f"bytes {word} per image: {mine[key]:,.0f} against {other[key]:,.0f}")
-    if mine["split"] and other["split"]:
-        call = max(sum(mine["split"].values()), sum(other["split"].values()))
-        changes = {part: ms - other["split"].get(part, 0.0) for part, ms in mine["split"].items()}
+    if mine.split and other.split:
+        call = max(sum(mine.split.values()), sum(other.split.values()))
+        changes = {part: ms - other.split.get(part, 0.0) for part, ms in mine.split.items()}
         for part in sorted(changes, key=lambda part: -abs(changes[part])):
             if abs(changes[part]) > SHOWN * call:
                 why.append(f"{part}: {mine['split'][part]:.2f} ms against {other['split'].get(part, 0.0):.2f} ms")
-    if _differs(mine["calls_per_execution"], other["calls_per_execution"]):
+    if _differs(mine.calls_per_execution, other.calls_per_execution):
         mean = f"{mine['calls_per_execution']:.2f} against {other['calls_per_execution']:.2f}"
         why.append(f"calls that the model ran at once: {mean}")
-    cpu = mine["client_cpu"], other["client_cpu"]
-    if None not in cpu and abs(cpu[0] - cpu[1]) > SHOWN:
-        why.append(f"busiest load process: {share(cpu[0])} of a core against {share(cpu[1])}")
+    if mine.client_cpu is not None and other.client_cpu is not None and abs(mine.client_cpu - other.client_cpu) > SHOWN:
+        cores = f"{share(mine.client_cpu)} of a core against {share(other.client_cpu)}"
+        why.append(f"busiest load process: {cores}")
     return why
 
 

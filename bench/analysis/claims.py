@@ -1,32 +1,59 @@
 """The claims of a published study, judged on our ratios: a verdict is on the published finding.
 
 A finding is *reproduced* when every ratio that was measured shows it, *not reproduced* when every one contradicts it,
-and else we *cannot tell*. "No difference shown" contradicts nothing by itself: it does where the whole interval lies
-within hypotheses.SAME, because that shows that the two are the same. That is what shows a finding that they are EQUAL,
-which is contradicted where the whole interval lies outside. A finding with a size is contradicted by every interval
-that does not reach SIZE_SHARE of it, whatever else it shows.
+and else we *cannot tell*; a finding about all cells (Claim.everywhere) is refuted by one ratio. "No difference shown"
+contradicts nothing by itself: it does where the whole interval lies within SAME, because that shows that the two are
+the same (Claim.same_shows may say otherwise). That is what shows a finding that they are EQUAL, which is contradicted
+where the whole interval lies outside. A finding with a size is contradicted by every interval that does not reach
+SIZE_SHARE of it, whatever else it shows.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
-from bench.analysis.hypotheses import CANNOT_TELL, NOT_REPRODUCED, REPRODUCED, SAME
 from bench.figures import figure
-from bench.studies.study import EQUAL, HIGHER, LOWER, P50, PER_SECOND, RECEIVED, SIZE_SHARE, Claim, Study
+from bench.result import Found, Judged, Verdict
+from bench.studies.study import (
+    CANNOT_TELL,
+    EQUAL,
+    HIGHER,
+    LOWER,
+    NOT_REPRODUCED,
+    P50,
+    PER_SECOND,
+    RECEIVED,
+    REPRODUCED,
+    SAME,
+    SIZE_SHARE,
+    TIME,
+    Claim,
+    Study,
+)  # fmt: skip
 
 SHOWS, CONTRADICTS, UNCLEAR = "shows it", "contradicts it", "does not tell"
 REASONS = 3
-"""How many measured factors a cause names."""
+"""How many measured factors a cause names, and how many ratios a refutation."""
 
-Ratio = Mapping[str, Any]
-
-
-def judge(study: Study, cells: Mapping[str, Mapping[str, Any]], ratios: Sequence[Ratio]) -> list[dict[str, str]]:
-    """A verdict per claim, in the form of the hypotheses of a result; `cells` are factors by id."""
-    return [_judge(claim, [ratio for ratio in ratios if _about(claim, ratio, cells)]) for claim in study.claims]
+Factors = Mapping[str, Mapping[str, Any]]
+"""The factors of cells, by id."""
 
 
-def sizes(study: Study, factors: Mapping[str, Mapping[str, Any]], cells: Iterable[Mapping[str, Any]]) -> list[Ratio]:
+class Ratio(Protocol):
+    """A result.Ratio, or what has its fields by name."""
+
+    def __getitem__(self, name: str, /) -> Any: ...
+
+
+def judge(study: Study, cells: Factors, ratios: Sequence[Ratio], found: Iterable[Found] = ()) -> list[Judged]:
+    """A verdict per claim; `found` is what the analysis says of the cells, for their causes."""
+    first = next(iter(cells.values()), {})
+    ours = {id_ for id_, cell in cells.items() if all(cell[name] == first[name] for name in study.setting)}
+    here = [ratio for ratio in ratios if ratio["a"] in ours]
+    known = {cell.id: cell for cell in found}
+    return [_judge(study, claim, _about(claim, here, cells), known) for claim in study.claims]
+
+
+def sizes(study: Study, factors: Factors, cells: Iterable[Any]) -> list[Ratio]:
     """Ratios of the bytes received per call, of the analysed `cells` that claims about RECEIVED set side by side."""
     pairs = {pair for claim in study.claims if claim.measure == RECEIVED for pair in claim.pairs}
     known = {_row_and_rest(factors[cell["id"]]): cell for cell in cells}
@@ -43,10 +70,17 @@ def _row_and_rest(cell: Mapping[str, Any]) -> tuple[str, tuple[Any, ...]]:
     return cell["name"], tuple(value for name, value in cell.items() if name not in ("name", "route"))
 
 
-def _size(pair: tuple[str, str], a: Mapping[str, Any], b: Mapping[str, Any]) -> Ratio:
+def _size(pair: tuple[str, str], a: Any, b: Any) -> Ratio:
     """Counted, so its interval is a point."""
     value = a[RECEIVED] / b[RECEIVED]
-    about = {"a": a["id"], "b": b["id"], "a_name": pair[0], "b_name": pair[1], "measure": RECEIVED, "why": []}
+    about: dict[str, Any] = {
+        "a": a["id"],
+        "b": b["id"],
+        "a_name": pair[0],
+        "b_name": pair[1],
+        "measure": RECEIVED,
+        "why": [],
+    }
     verdict = "no verdict" if a["marks"] or b["marks"] else LOWER if value < 1 else HIGHER
     return about | {"value": value, "low": value, "high": value, "verdict": verdict}
 
@@ -55,36 +89,67 @@ def side(claim: Claim, ratio: Ratio) -> str:
     """What one ratio says of a claim."""
     if ratio["verdict"] == "no verdict" or ratio["low"] is None:
         return UNCLEAR
-    same, differs = SAME[0] <= ratio["low"] and ratio["high"] <= SAME[1], ratio["verdict"] in (LOWER, HIGHER)
+    low, high, verdict = ratio["low"], ratio["high"], ratio["verdict"]
+    if claim.measure == TIME and ratio["measure"] == PER_SECOND:
+        low, high, verdict = 1 / high, 1 / low, {LOWER: HIGHER, HIGHER: LOWER}.get(verdict, verdict)
+    same, differs = SAME[0] <= low and high <= SAME[1], verdict in (LOWER, HIGHER)
     if claim.expected == EQUAL:
-        beyond = ratio["high"] < SAME[0] or ratio["low"] > SAME[1]
+        beyond = high < SAME[0] or low > SAME[1]
         return SHOWS if same else CONTRADICTS if differs and beyond else UNCLEAR
-    most = 1 / ratio["low"] if claim.expected == LOWER else ratio["high"]
+    most = 1 / low if claim.expected == LOWER else high
     if claim.size is not None and most < SIZE_SHARE * claim.size:
         return CONTRADICTS
+    if same and (claim.material or not differs):
+        return {True: SHOWS, False: CONTRADICTS, None: UNCLEAR}[claim.same_shows]
     if not differs:
-        return CONTRADICTS if same else UNCLEAR
-    return SHOWS if ratio["verdict"] == claim.expected else CONTRADICTS
+        return UNCLEAR
+    return SHOWS if verdict == claim.expected else CONTRADICTS
 
 
-def _about(claim: Claim, ratio: Ratio, cells: Mapping[str, Mapping[str, Any]]) -> bool:
-    pair = ratio["a_name"], ratio["b_name"]
-    return pair in claim.pairs and ratio["measure"] == claim.measure and claim.where(cells[ratio["a"]])
+def _about(claim: Claim, ratios: Iterable[Ratio], cells: Factors) -> list[Ratio]:
+    """The ratios of its pairs and measure, where its cells are; with `largest`, in the cells with the most of it."""
+    found = [
+        ratio
+        for ratio in ratios
+        if (ratio["a_name"], ratio["b_name"]) in claim.pairs
+        and ratio["measure"] == _measure(claim, ratio)
+        and claim.where(cells[ratio["a"]])
+    ]
+    if not claim.largest:
+        return found
+    most = max((ratio[claim.largest] for ratio in found), default=1)
+    return [ratio for ratio in found if ratio[claim.largest] == most > 1]
 
 
-def _judge(claim: Claim, ratios: Sequence[Ratio]) -> dict[str, str]:
-    about = {"id": claim.id, "claim": claim.says, "published_verdict": claim.published}
+def _measure(claim: Claim, ratio: Ratio) -> str:
+    if claim.measure != TIME:
+        return claim.measure
+    return P50 if ratio["users"] == 1 else PER_SECOND
+
+
+def _judge(study: Study, claim: Claim, ratios: Sequence[Ratio], found: Mapping[str, Found]) -> Judged:
     if not ratios:
-        return about | {"verdict": CANNOT_TELL, "text": "No cell of it was measured: run the whole study.", "cause": ""}
-    sides = [side(claim, ratio) for ratio in ratios]
-    verdict = REPRODUCED if set(sides) == {SHOWS} else NOT_REPRODUCED if set(sides) == {CONTRADICTS} else CANNOT_TELL
-    found = "; ".join(f"{_number(ratio)}: {word}" for ratio, word in zip(ratios, sides, strict=True))
+        text = "No cell of it was measured: run the whole study."
+        return Judged(claim.id, claim.says, claim.published, CANNOT_TELL, text, "")
+    sides = [(ratio, side(claim, ratio)) for ratio in ratios]
+    shown = {word for _, word in sides}
+    refuted = shown == {CONTRADICTS} or (claim.everywhere and CONTRADICTS in shown)
+    decided: Verdict = NOT_REPRODUCED if refuted else CANNOT_TELL
+    verdict: Verdict = REPRODUCED if shown == {SHOWS} else decided
+    counted = ""
+    if claim.everywhere and refuted:  # a few that refute it are enough
+        against = [(ratio, word) for ratio, word in sides if word == CONTRADICTS]
+        sides, counted = against[:REASONS], f"{len(against)} of {len(ratios)} ratios contradict it; "
+    text = counted + "; ".join(f"{_number(ratio)}: {word}" for ratio, word in sides)
     # Of the ratios that decide, the first: the tables have all of them.
-    deciding = next((r for r, word in zip(ratios, sides, strict=True) if word != UNCLEAR), ratios[0])
+    deciding = next((ratio for ratio, word in sides if word != UNCLEAR), ratios[0])
+    a, b = deciding["a"], deciding["b"]
+    kind = study.pairs.get((deciding["a_name"], deciding["b_name"]), "")
+    more = study.explain(found[a], found[b], kind) if a in found and b in found else ""
     nothing = "it was counted" if claim.measure == RECEIVED else "no measured factor differs by more than 5 %"
     why = "; ".join(deciding["why"][:REASONS]) or nothing
     cause = f"{deciding['a_name']} against {deciding['b_name']}: {why}."
-    return about | {"verdict": verdict, "text": f"{found}.", "cause": cause}
+    return Judged(claim.id, claim.says, claim.published, verdict, f"{text}.", f"{more}. {cause}" if more else cause)
 
 
 def _number(ratio: Ratio) -> str:

@@ -26,14 +26,16 @@ import functools
 import math
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any
+from typing import Any, Final
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from bench.measure.measured import Visit
+from bench.result import Interval
 from locustfiles.recorder import Histogram
 
 CONFIDENCE = 0.95
@@ -45,7 +47,7 @@ MIN_BLOCKS = 3
 SEED = 20_260_220
 RESOLUTION = 0.001
 """How well the recorder knows a latency: no interval of a percentile is narrower than this to either side."""
-IMAGES_PER_S = "images_per_s"
+IMAGES_PER_S: Final = "images_per_s"
 
 Floats = NDArray[np.float64]
 
@@ -74,15 +76,6 @@ class Estimate:
     blocks: tuple[int, ...]
     resolution: float = 0.0
     """The relative error that the recording alone may have."""
-
-
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """A number with its confidence limits; None where there are too few blocks to know them."""
-
-    value: float
-    low: float | None
-    high: float | None
 
 
 def windows(visits: Iterable[Visit], batch: int) -> list[Window]:
@@ -164,8 +157,8 @@ def interval(estimate: Estimate) -> Interval:
 
 
 def as_json(estimate: Estimate | None) -> dict[str, float | None] | None:
-    """Its interval as a result has it, {"value", "low", "high"}; None without an estimate."""
-    return asdict(interval(estimate)) if estimate else None
+    """Its interval as JSON has it, {"value", "low", "high"}; None without an estimate."""
+    return msgspec.to_builtins(interval(estimate)) if estimate else None
 
 
 def ratio(a: Estimate, b: Estimate) -> Estimate:

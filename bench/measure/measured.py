@@ -1,4 +1,4 @@
-"""What is measured: the factors of a cell, one visit to it, and a whole run as it is written to result.json.
+"""What is measured: the factors of a cell, one visit to it, and a whole run before any statistics.
 
 A *cell* is a combination of factors. A *visit* is one bounded measurement of a cell by a process group of its own. A
 *block* visits every cell once, in an order drawn by chance. A run has several; ratios are taken within blocks.
@@ -6,13 +6,13 @@ A *cell* is a combination of factors. A *visit* is one bounded measurement of a 
 
 import statistics
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 from locustfiles.clients.policy import POOLED
 
-SCHEMA = 1
+SCHEMA: Final = 1
 GATE = 0.35
 """The most that a load process may use of one core. In trials of these clients against a 10 ms server, p50 was within
 6 % of the truth up to about this much: beyond, the client's own work is in its latencies."""
@@ -105,7 +105,7 @@ class Visit:
 
 @dataclass(slots=True)
 class Run:
-    """Everything that a run leaves behind, before any statistics: the JSON form is in schema.json."""
+    """Everything that a run leaves behind, before any statistics: analysis/result.py has it as it is kept."""
 
     study: str
     started_at: str
@@ -124,36 +124,6 @@ class Run:
         """The visits to this cell that measured something, by block."""
         found = [visits for known, visits in self.cells if known == cell]
         return [visit for visit in (found[0] if found else []) if not visit.problem]
-
-    def as_json(self) -> dict[str, Any]:
-        cells = [asdict(cell) | {"id": cell.id, "visits": [asdict(v) for v in visits]} for cell, visits in self.cells]
-        return {
-            "schema": SCHEMA,
-            "study": self.study,
-            "method": self.method,
-            "started_at": self.started_at,
-            "ended": self.ended,
-            "options": self.options,
-            "environment": self.environment,
-            "parity": self.parity,
-            "cells": cells,
-        }
-
-
-def from_json(result: Mapping[str, Any]) -> Run:
-    """The Run in a result.json that has passed the schema."""
-    names = set(Cell.__dataclass_fields__)
-    cells = [
-        (Cell(**{k: v for k, v in cell.items() if k in names}), [Visit(**visit) for visit in cell["visits"]])
-        for cell in result["cells"]
-    ]
-    known = {k: result[k] for k in ("study", "started_at", "method", "options", "environment", "parity", "ended")}
-    return Run(cells=cells, **known)
-
-
-def of_tensors(environment: Mapping[str, Any]) -> bool:
-    """Whether the model took tensors and no photos: then an image is one item of a batch."""
-    return bool((environment.get("model") or {}).get("takes") == "tensors")
 
 
 REPEATS = 5

@@ -5,11 +5,12 @@ from collections.abc import Mapping
 from bench.studies.base import BASE
 from bench.studies.distance import DISTANCE
 from bench.studies.encodings import ENCODINGS
+from bench.studies.fiveway import FIVEWAY
 from bench.studies.format import FORMAT
 from bench.studies.frames import FRAMES
 from bench.studies.study import Study
 from bench.studies.torchserve import TORCHSERVE
 
-_ALL: tuple[Study, ...] = (TORCHSERVE, BASE, ENCODINGS, DISTANCE, FRAMES, FORMAT)
+_ALL: tuple[Study, ...] = (FIVEWAY, TORCHSERVE, BASE, ENCODINGS, DISTANCE, FRAMES, FORMAT)
 
 STUDIES: Mapping[str, Study] = {study.name: study for study in _ALL}

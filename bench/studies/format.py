@@ -19,7 +19,7 @@ from typing import Any
 
 from bench.figures import figure, share
 from bench.measure.measured import Cell
-from bench.studies import published as fiveway
+from bench.studies import fiveway
 from bench.studies.study import HIGHER, LOWER, MEDIAN, P50, PER_SECOND, Claim, Measure, Study, cross
 from locustfiles.study_routes.format import PYTORCH, ROWS
 from locustfiles.toxiproxy import parse
@@ -42,9 +42,7 @@ def published(cell: Mapping[str, Any]) -> Mapping[str, float]:
     """The p50 of the 5-way comparison. Its clients were at some distance, which it does not say: it stands at none."""
     if cell["distance"]:
         return {}
-    key = cell["route"], cell["batch"], cell["users"], fiveway.P50
-    found = {device: fiveway.value(device, *key) for device in fiveway.devices()}
-    return {device: value for device, value in found.items() if value is not None}
+    return fiveway.published(cell["route"], cell["batch"], cell["users"], P50)
 
 
 def _near(cell: Mapping[str, Any]) -> bool:
@@ -55,16 +53,6 @@ def _far(cell: Mapping[str, Any]) -> bool:
     return bool(cell["distance"])
 
 
-def _times(a: str, b: str, batch: int = 1, users: int = 1, measure: str = fiveway.P50) -> str:
-    """The published ratio a / b on each device."""
-    found = []
-    for device in fiveway.devices():
-        one, other = (fiveway.value(device, route, batch, users, measure) for route in (a, b))
-        if one and other:
-            found.append(f"{one / other:.2f}x on {device}")
-    return f"{a} / {b} {' and '.join(found)}"
-
-
 _WINS = [(tensor, PYTORCH) for tensor in ("onnx-http", "onnx-grpc")]
 _FORMATS = [FORMAT_ONLY, ("onnx-grpc", "onnx-jpeg-grpc")]
 _PROTOCOLS = [("onnx-grpc", "onnx-http"), ("onnx-jpeg-grpc", "onnx-jpeg-http")]
@@ -73,7 +61,7 @@ CLAIMS = (
     Claim(
         "F1",
         "PyTorch with JPEG wins against Triton with tensors (one user, near)",
-        f"{_times(*WHOLE)}; at batch 8 {_times(*WHOLE, batch=8)}",
+        f"{fiveway.published_ratio(*WHOLE)}; at batch 8 {fiveway.published_ratio(*WHOLE, batch=8)}",
         _WINS,
         HIGHER,
         where=lambda cell: _near(cell) and cell["users"] == 1,
@@ -81,7 +69,7 @@ CLAIMS = (
     Claim(
         "F2",
         "PyTorch with JPEG wins against Triton with tensors (one user, 100 Mbit/s, up to 150 ms)",
-        f"{_times(*WHOLE)}, at a distance that was not stated",
+        f"{fiveway.published_ratio(*WHOLE)}, at a distance that was not stated",
         _WINS,
         HIGHER,
         where=_far,
@@ -105,7 +93,7 @@ CLAIMS = (
     Claim(
         "F5",
         "gRPC is slower than HTTP for one image (whatever the format)",
-        _times(*_PROTOCOLS[0]),
+        fiveway.published_ratio(*_PROTOCOLS[0]),
         _PROTOCOLS,
         HIGHER,
         where=lambda cell: cell["batch"] == cell["users"] == 1,
@@ -113,7 +101,7 @@ CLAIMS = (
     Claim(
         "F6",
         "HTTP serves more than gRPC with 8 callers (whatever the format)",
-        f"images per second: {_times(*_PROTOCOLS[0], users=8, measure=fiveway.THROUGHPUT)}",
+        f"images per second: {fiveway.published_ratio(*_PROTOCOLS[0], users=8, measure=PER_SECOND)}",
         _PROTOCOLS,
         LOWER,
         measure=PER_SECOND,
@@ -178,10 +166,9 @@ FORMAT = Study(
         ("onnx-jpeg-grpc", "onnx-jpeg-http"): "protocol",
         ("onnx-grpc", "onnx-http"): "protocol",
     },
-    measures=(MEDIAN, Measure("images per second", PER_SECOND)),
+    measures=(replace(MEDIAN, published=published), Measure("images per second", PER_SECOND)),
     columns=("distance",),
     claims=CLAIMS,
-    published=published,
     flaws=(
         (
             "PyTorch got JPEGs and Triton got tensors: format, server and engine changed together",

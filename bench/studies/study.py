@@ -4,17 +4,25 @@ import csv
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from bench.measure.measured import GATE, Cell
+from bench.measure.split import PARTS
+from bench.result import Analysis, Found, Interval, Judged
 from locustfiles.routes import Route
 
 PUBLISHED = Path(__file__).with_name("published")
 P50, PER_SECOND, RECEIVED = "p50_ms", "images_per_s", "received_bytes_per_image"
-LOWER, HIGHER, EQUAL = "lower", "higher", "equal"
-
-Interval = Mapping[str, float | None]
-"""{"value", "low", "high"}: see statistics.as_json."""
+TIME = "time"
+"""P50 of one caller, and with more of them the inverse of PER_SECOND: what a caller waits for."""
+LOWER: Final = "lower"
+HIGHER: Final = "higher"
+EQUAL = "equal"
+REPRODUCED: Final = "reproduced"
+NOT_REPRODUCED: Final = "not reproduced"
+CANNOT_TELL: Final = "cannot tell"
+SAME = (0.9, 1.1)
+"""An interval within these limits shows that two are the same for all that a choice between them needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,20 +32,19 @@ class Measure:
     name: str
     """Head of a table: `s per 20 calls`."""
     of: str
-    """The analysis's number that it is made of: P50 or PER_SECOND."""
+    """The analysis's number that it is made of: P50, PER_SECOND, or a part of the time split, which has no interval."""
     factor: float = 1.0
     inverse: bool = False
     """The number is `factor` / that number."""
+    published: Callable[[Mapping[str, Any]], Mapping[str, float]] = lambda cell: {}
+    """By the factors of a cell: where it was measured -> the published number, in this unit."""
 
-    def __call__(self, cell: Mapping[str, Any]) -> Interval | None:
+    def __call__(self, cell: Found) -> Interval | None:
         """Of an analysed cell; None where it has no such number."""
+        if self.of in PARTS:
+            return Interval(cell.split[self.of]) if cell.split else None
         found: Interval | None = cell[self.of]
-        if not found:
-            return None
-        value, low, high = (found[name] for name in ("value", "low", "high"))
-        if self.inverse:
-            return {name: x and self.factor / x for name, x in (("value", value), ("low", high), ("high", low))}
-        return {name: x and self.factor * x for name, x in (("value", value), ("low", low), ("high", high))}
+        return found and (found.turned(self.factor) if self.inverse else found.times(self.factor))
 
 
 MEDIAN = Measure("p50, ms", P50)
@@ -61,14 +68,23 @@ class Claim:
     pairs: Sequence[tuple[str, str]]
     """(a, b): the ratio a / b of two rows, in every cell that `where` takes."""
     expected: str
-    """LOWER or HIGHER: on which side of 1 the ratio is where the finding holds. EQUAL: within hypotheses.SAME."""
+    """LOWER or HIGHER: on which side of 1 the ratio is where the finding holds. EQUAL: within SAME."""
     measure: str = P50
-    """P50, PER_SECOND, or RECEIVED: bytes on the wire, which are counted and have no interval."""
+    """P50, PER_SECOND, TIME, or RECEIVED: bytes on the wire, which are counted and have no interval."""
     where: Callable[[Mapping[str, Any]], bool] = lambda cell: True
     """By the factors of a's cell."""
     size: float | None = None
     """How large the published ratio is (its inverse where LOWER), for a finding that names a size: `7x faster`. It is
     reproduced where the interval reaches SIZE_SHARE of it."""
+    largest: str = ""
+    """A factor: of what was measured only its largest value counts, which is above 1 (`large batches`)."""
+    material: bool = False
+    """A difference that lies within SAME counts as the same."""
+    same_shows: bool | None = False
+    """What the same (an interval within SAME) says of a finding of a side: it contradicts it, shows it (`not faster`),
+    or None: nothing."""
+    everywhere: bool = False
+    """A finding about all cells: a single ratio that contradicts it refutes it."""
 
 
 SIZE_SHARE = 0.8
@@ -95,16 +111,14 @@ class Study:
     unit: str = ""
     """What a `size` counts, as a plural: `values`."""
     claims: Sequence[Claim] = ()
-    published: Callable[[Mapping[str, Any]], Mapping[str, float]] = lambda cell: {}
-    """By the factors of a cell: where it was measured -> the published number in the unit of the first measure."""
     published_kb: Callable[[Mapping[str, Any]], float | None] = lambda cell: None
     """By the factors of a cell: the published size of its answer, in KiB."""
     flaws: Sequence[tuple[str, str]] = field(default_factory=tuple)
     """(what was wrong with the original, which factor of ours shows it)."""
     advice: Sequence[str] = field(default_factory=tuple)
     """What a practitioner should do."""
-    answer: Callable[[Mapping[str, Any]], str] = lambda result: ""
-    """The study's question, answered in one sentence from the numbers of a result (result.json); empty: no answer."""
+    answer: Callable[[Any], str] = lambda result: ""
+    """The study's question, answered in one sentence from the numbers of a Result; empty: no answer."""
     declared: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """What is known of the rows without measuring: head of a column -> row -> number."""
     gate: float = GATE
@@ -116,6 +130,18 @@ class Study:
     warm_s: float = 1.0
     """Before a visit, at least, and two calls; the quick form takes half of it."""
     blocks: int = 5
+    setting: Sequence[str] = ()
+    """Factors whose first value alone the claims are about, where a run has several."""
+    of_photos: bool = False
+    """Its claims are about photos: with a model that takes tensors they are not judged."""
+    explain: Callable[[Found, Found, str], str] = lambda a, b, kind: ""
+    """More on the cause of a ratio of this kind than the measured factors that differ between its two cells."""
+    across: Callable[[Analysis, Analysis, tuple[str, str]], Judged] | None = None
+    """Judges the claim that is about two devices, of their analyses and names."""
+
+    def published(self, cell: Mapping[str, Any]) -> Mapping[str, float]:
+        """By the factors of a cell: where it was measured -> the published number in the unit of the first measure."""
+        return self.measures[0].published(cell)
 
 
 def rows_of(file: str) -> list[dict[str, str]]:

@@ -1,0 +1,304 @@
+"""A result as it is kept: result.json is a Result, and its JSON schema is made of these types.
+
+What was measured has its types in measured.py; here are where it was measured and what follows from it. A fact that
+nobody could give is None. A field with a default is absent from results that were written before it existed.
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import msgspec
+
+from bench.measure.measured import SCHEMA, Cell, Run, Visit
+
+
+class Record(msgspec.Struct):
+    """A typed record whose fields can be asked by name too: tables, plots and claims choose their measure."""
+
+    def __getitem__(self, name: str) -> Any:
+        return getattr(self, name)
+
+
+class Interval(Record):
+    """A number with its limits at Analysis.confidence; None where there are too few blocks to know them."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+    def turned(self, factor: float = 1.0) -> "Interval":
+        """`factor` / this number, whose limits change places."""
+        low, high = (limit and factor / limit for limit in (self.high, self.low))
+        return Interval(factor / self.value, low, high)
+
+    def times(self, factor: float) -> "Interval":
+        """This number `factor` times."""
+        low, high = (limit and limit * factor for limit in (self.low, self.high))
+        return Interval(self.value * factor, low, high)
+
+
+class Parity(Record):
+    """Whether a route agrees with the reference."""
+
+    agrees: bool
+    cosine: float | None
+    """The worst cosine of an answer to the reference."""
+    why: str
+    """One line."""
+
+
+class Limits(Record, kw_only=True):
+    """What a container may use; None: no limit."""
+
+    cpus: float | None
+    """Cores."""
+    cpuset: str | None = None
+    """The cores it may use, as Docker writes them; None: all."""
+    memory_bytes: int | None
+
+
+class Service(Limits, kw_only=True):
+    """What ran of a Compose service."""
+
+    replicas: int
+    image: str
+    """Image id."""
+    pids: int | None
+
+
+class Device(Record):
+    """The GPUs of a machine."""
+
+    name: str
+    driver: str
+    count: int
+
+
+class Envoy(Record):
+    """The proxy in front of the servers."""
+
+    version: str | None
+    config_sha256: str | None
+    """Over the names and contents of compose/envoy/*.yaml and *.lua."""
+
+
+class Model(Record, kw_only=True):
+    """The served model."""
+
+    name: str
+    takes: Literal["photos", "tensors"] = "photos"
+    """tensors: a model without artefacts for photos; an image in the tables is then one item of a batch."""
+    checksum: str | None
+    """SHA-256 of model.onnx."""
+    config_sha256: str | None
+    """Over every config.pbtxt: what Triton was told of precision, batching and instances."""
+    build_key: str | None
+    """SHA-256 over the sources that the artefacts were made of."""
+    weights: Literal["real", "random"] | None
+    weights_source: str | None
+
+
+class Environment(Record, kw_only=True):
+    """Where and on what was measured: see environment.py."""
+
+    collected_at: str
+    """UTC, ISO 8601."""
+    commit: str | None
+    """Git commit of the checkout that measured."""
+    dirty: bool | None
+    """Whether files outside results/ differed from the commit."""
+    targets: list[str]
+    """edge, direct, or the address of an edge elsewhere: its servers are described by what they say alone."""
+    machine: str
+    """Class of the load generator's machine, the servers' too unless the edge is elsewhere: amd-epyc-2c-24g."""
+    cpu: str | None
+    cores: int | None
+    memory_gib: int | None
+    kernel: str | None
+    client_limits: Limits
+    """Of the load generator's container."""
+    accelerator: str | None
+    """`cpu` or `gpu`: which compose file the servers were started with."""
+    device: Device | None
+    native: bool = False
+    """Whether the servers ran without Docker (scripts/native)."""
+    docker: str | None
+    """Version of the engine."""
+    services: dict[str, Service] | None
+    envoy: Envoy
+    triton: str | None
+    """Version of the server."""
+    model: Model
+    providers: dict[str, dict[str, int]] | None
+    """Triton model -> execution provider -> how many nodes of the graph it ran; 0 where nothing counts."""
+    versions: dict[str, str | None]
+    """Python and the libraries that a client's latency can depend on."""
+
+
+class Found(Record, kw_only=True):
+    """What the analysis says of a cell."""
+
+    id: str
+    """The id of one of the result's cells."""
+    marks: list[str]
+    """Why this cell gets no verdict; empty: fit for verdicts."""
+    notes: list[str]
+    requests: int
+    failures: int
+    blocks: int
+    p50_ms: Interval | None
+    p90_ms: Interval | None
+    p99_ms: Interval | None
+    images_per_s: Interval | None
+    mean_ms: float | None
+    connections: float | None
+    """Mean per visit."""
+    edge_connections: float | None
+    sent_bytes_per_image: float | None
+    received_bytes_per_image: float | None
+    client_cpu: float | None
+    """The busiest load process's share of one core, the highest of the visits."""
+    client_cpu_ms: Interval | None = None
+    """CPU time of the busiest load process per successful call."""
+    server_cpu_ms: Interval | None = None
+    """CPU time of the server per call, where it says so."""
+    encode_ms: float | None = None
+    """Client encode, before the clock."""
+    decode_ms: float | None = None
+    """Client decode of an answer, after the clock; None where nobody says how."""
+    split: dict[str, float] | None
+    """Part -> ms; the parts add up to client encode + mean latency."""
+    calls_per_execution: float | None
+    cost_per_million_images: Interval | None
+
+
+class Ratio(Record, kw_only=True):
+    """a / b, taken within blocks."""
+
+    kind: str
+    """What differs between the two: protocol, format, engine, same, or a word of the study."""
+    a: str
+    b: str
+    """Ids of the two cells."""
+    a_name: str
+    b_name: str
+    batch: int
+    users: int
+    policy: str
+    target: str
+    measure: Literal["p50_ms", "images_per_s", "received_bytes_per_image"]
+    """Bytes are counted, and set side by side for claims only."""
+    value: float | None
+    low: float | None
+    high: float | None
+    p_value: float | None = None
+    """The level at which the interval just reaches 1; None without a verdict."""
+    verdict: Literal["lower", "higher", "no difference shown", "no verdict"]
+    text: str
+    why: list[str]
+    """The measured factors that differ, in words."""
+
+
+Verdict = Literal["reproduced", "not reproduced", "cannot tell"]
+
+
+class Judged(Record):
+    """A published claim and our verdict on it."""
+
+    id: str
+    claim: str
+    published_verdict: str
+    verdict: Verdict
+    text: str
+    cause: str
+
+
+class QuickRuns(Record):
+    """Of a route against itself: in how many quick runs, each judged alone, no difference was shown."""
+
+    batch: int
+    users: int
+    target: str
+    measure: Literal["p50_ms", "images_per_s"]
+    runs: int
+    same: int
+    no_verdict: int
+    different: list[str]
+    """What the other runs said."""
+    width: float | None
+    """Median of the upper limit divided by the lower one."""
+
+
+class Analysis(Record):
+    """What follows from a run."""
+
+    confidence: float
+    resamples: int
+    cells: list[Found]
+    ratios: list[Ratio]
+    hypotheses: list[Judged]
+    """The claims of the run's study."""
+    quick_runs: list[QuickRuns] = msgspec.field(default_factory=list)
+    """A/A only."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredCell(Cell):
+    """A cell and the visits to it."""
+
+    visits: list[Visit] = field(default_factory=list, hash=False)
+
+    def __getitem__(self, name: str) -> Any:
+        return getattr(self, name)
+
+
+class Result(Record, kw_only=True):
+    """One run of the bench: what was measured, where, and what follows from it."""
+
+    schema: Literal[1] = SCHEMA
+    """Version of this format."""
+    study: str
+    """fiveway, aa, ...: what was set side by side."""
+    method: str
+    """`fair`, or `published`: cold clients, fixed order, 30 calls, warm-up inside the metrics window."""
+    started_at: str
+    """UTC, ISO 8601."""
+    ended: str
+    """`finished`, or why the run ended early, in one line."""
+    options: dict[str, Any]
+    """The command line's choices, by name."""
+    environment: Environment
+    parity: dict[str, Parity]
+    """Route -> does it agree with the reference."""
+    cells: list[MeasuredCell]
+    analysis: Analysis
+
+    @classmethod
+    def of(cls, run: Run, analysis: Analysis) -> Self:
+        """The result of a run; raises msgspec.ValidationError for an environment that is none."""
+        facts = {name: getattr(run, name) for name in ("study", "method", "started_at", "ended")}
+        return cls(
+            **facts,
+            options={name: str(value) if isinstance(value, Path) else value for name, value in run.options.items()},
+            environment=msgspec.convert(run.environment, Environment),
+            parity=msgspec.convert(run.parity, dict[str, Parity]),
+            cells=[MeasuredCell(**_factors(cell), visits=visits) for cell, visits in run.cells],
+            analysis=analysis,
+        )
+
+    @property
+    def run(self) -> Run:
+        """What was measured: the result before its analysis."""
+        facts = {name: getattr(self, name) for name in ("study", "method", "started_at", "ended", "options")}
+        plain = {name: msgspec.to_builtins(self[name]) for name in ("environment", "parity")}
+        return Run(**facts, **plain, cells=[(Cell(**_factors(one)), one.visits) for one in self.cells])
+
+    @property
+    def of_tensors(self) -> bool:
+        """Whether the model took tensors and no photos: then an image is one item of a batch."""
+        return self.environment.model.takes == "tensors"
+
+
+def _factors(cell: Cell) -> dict[str, Any]:
+    return {name: getattr(cell, name) for name in Cell.__dataclass_fields__}
