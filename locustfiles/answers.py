@@ -4,10 +4,11 @@ Values are not compared here: that the routes agree is checked before anything i
 readers (read_*) make of an answer: [N, D], a row of numbers per image. They raise ValueError, LookupError or TypeError.
 """
 
+import itertools
 import json
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from torchserve.inference_pb2 import PredictionResponse
 from tritonclient.grpc.service_pb2 import ModelInferResponse
 
 from locustfiles.clients import Answer
+from locustfiles.payloads import RawTensor
 
 FP32_BYTES = 4
 
@@ -52,21 +54,30 @@ def typed_grpc(answer: Answer, images: int) -> None:
 
 def kserve_http(answer: Answer, images: int) -> None:
     """KServe v2 with the binary tensor extension: a JSON header that names one FP32 output, then its bytes."""
-    length = int(answer.headers.get("inference-header-content-length", 0))
-    try:
-        (output,) = json.loads(answer.body[:length])["outputs"]
-        shape = output["shape"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise WrongAnswer("not a KServe v2 answer with one binary output") from error
-    _expect_tensor(shape, len(answer.body) - length, images)
+    _expect_tensor("HTTP", answer, images)
 
 
 def kserve_grpc(answer: Answer, images: int) -> None:
     """KServe v2 over gRPC: one FP32 output in `raw_output_contents`."""
-    message = _parsed(ModelInferResponse, answer.body)
-    if len(message.outputs) != 1 or len(message.raw_output_contents) != 1:
-        raise WrongAnswer("not a KServe v2 answer with one raw output")
-    _expect_tensor(message.outputs[0].shape, len(message.raw_output_contents[0]), images)
+    _expect_tensor("gRPC", answer, images)
+
+
+def kserve_outputs(protocol: str, answer: Answer) -> list[RawTensor]:
+    """Every output of a KServe v2 answer, in its order. Raises WrongAnswer."""
+    try:
+        if protocol == "gRPC":
+            message = _parsed(ModelInferResponse, answer.body)
+            raws: Iterable[bytes] = message.raw_output_contents
+            about = [(one.name, one.datatype, list(one.shape)) for one in message.outputs]
+        else:
+            length = int(answer.headers["inference-header-content-length"])
+            said = json.loads(answer.body[:length])["outputs"]
+            ends = itertools.accumulate((int(one["parameters"]["binary_data_size"]) for one in said), initial=length)
+            raws = [answer.body[start:end] for start, end in itertools.pairwise(ends)]
+            about = [(one["name"], one["datatype"], list(one["shape"])) for one in said]
+        return [RawTensor(*one, raw) for one, raw in zip(about, raws, strict=True)]
+    except (ValueError, LookupError, TypeError) as error:
+        raise WrongAnswer("not a KServe v2 answer with raw outputs") from error
 
 
 def read_json(answer: Answer) -> Any:
@@ -110,7 +121,11 @@ def _expect(answered: int, images: int) -> None:
         raise WrongAnswer(f"an embedding for {answered} of {images} images")
 
 
-def _expect_tensor(shape: Sequence[int], size: int, images: int) -> None:
+def _expect_tensor(protocol: str, answer: Answer, images: int) -> None:
+    outputs = kserve_outputs(protocol, answer)
+    if len(outputs) != 1:
+        raise WrongAnswer(f"{len(outputs)} outputs, one was asked for")
+    _, _, shape, raw = outputs[0]
     _expect(shape[0] if len(shape) == 2 else 0, images)
-    if not size or size != math.prod(shape) * FP32_BYTES:
-        raise WrongAnswer(f"{size} bytes for an embedding of shape {list(shape)}")
+    if not raw or len(raw) != math.prod(shape) * FP32_BYTES:
+        raise WrongAnswer(f"{len(raw)} bytes for an embedding of shape {list(shape)}")

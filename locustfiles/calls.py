@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from locustfiles import serving, tensors
+from locustfiles import tensors
 from locustfiles.answers import Check
 from locustfiles.clients import Payload
 from locustfiles.payloads import Images, payloads
@@ -12,7 +12,7 @@ from locustfiles.settings import BadSetting, Settings
 
 def requests_of(route: Route, chosen: Settings) -> tuple[Payload, ...]:
     """Every request that a user of this route sends in turn. Raises OSError, CallError and BadSetting."""
-    folder = serving.artifacts() / chosen.serving.model / "tensors"
+    folder = chosen.serving.tensors
     if chosen.size:
         served, encode = chosen.served(route), route.format.encode
         return tuple(encode(Images((), folder, served, chosen.size, turn)) for turn in range(route.format.turns))

@@ -14,14 +14,20 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Collection, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from locustfiles import serving, settings, toxiproxy
+from locustfiles import settings, toxiproxy
 from locustfiles.clients import CallError
-from locustfiles.study_routes import offered
+from locustfiles.study_routes import WAYS, offered
+
+if TYPE_CHECKING:
+    from locust.env import Environment
+    from locust.stats import StatsEntry
 
 # What Locust needs to start, and to stop its processes, beyond the run itself.
-MARGIN_S = 60
+MARGIN_S = 90
 LOCUSTFILE = Path(__file__).with_name("locustfile.py")
 
 
@@ -36,11 +42,11 @@ def main() -> int:
     settings.add_arguments(parser)
     options = parser.parse_args()
     try:
-        names = options.routes or settings.fit(offered(), serving.now())
+        names = options.routes or settings.fit(offered(), settings.serving_at(options.host))
         chosen = settings.parse(vars(options), names)
         if chosen.distance:
             toxiproxy.apply(chosen.distance)
-    except (settings.BadSetting, serving.NothingServed, CallError) as bad:
+    except (settings.BadSetting, CallError) as bad:
         parser.error(str(bad))
     users = options.users or 2 * len(names)
     if users < len(names):
@@ -59,13 +65,7 @@ def main() -> int:
         result = json.loads(result_file.read_text())
     json.dump(result | {"seconds": options.seconds, "users": users, "batch": options.batch}, sys.stdout, indent=2)
     print()
-    problems = [f"{name}: no request was answered" for name in names if not result["routes"][name]["requests"]]
-    problems += [f"{error['route']}: {error['count']} x {error['error']}" for error in result["errors"]]
-    if result["late_workers"]:
-        problems.append(f"the last numbers of {result['late_workers']} processes are missing: this machine is too busy")
-    total = sum(route["requests"] for route in result["routes"].values())
-    if total < options.at_least:
-        problems.append(f"{total} requests, at least {options.at_least} wanted")
+    problems = problems_of(result, options.at_least)
     if status and not problems:
         problems.append(f"Locust ended with status {status}")
     for problem in problems:
@@ -84,6 +84,48 @@ def run(command: list[str], limit_s: float) -> int:
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
+
+
+def problems_of(result: Mapping[str, Any], at_least: int) -> list[str]:
+    """Why a run failed, in words; empty when it did not."""
+    routes = result["routes"]
+    problems = [f"{name}: no request was answered" for name, row in routes.items() if not row["requests"]]
+    problems += [f"{error['route']}: {error['count']} x {error['error']}" for error in result["errors"]]
+    if result["late_workers"]:
+        problems.append(f"the last numbers of {result['late_workers']} processes are missing: this machine is too busy")
+    total = sum(row["requests"] for row in routes.values())
+    if total < at_least:
+        problems.append(f"{total} requests, at least {at_least} wanted")
+    return problems
+
+
+def write(path: Path, environment: "Environment", routes: Collection[str]) -> None:
+    """In Locust, at its end: {"routes": {name: numbers}, "errors": [...], "late_workers": n}.
+
+    A route without requests has zeros. `late_workers` counts those whose last numbers did not reach the master.
+    """
+    from locust.runners import MasterRunner
+
+    stats = environment.stats
+    rows = {name: _row(stats.get(name, WAYS[name].format.protocol)) for name in WAYS if name in routes}
+    errors = [
+        {"route": error.name, "count": error.occurrences, "error": error.to_name()} for error in stats.errors.values()
+    ]
+    late = len(environment.runner.clients) if isinstance(environment.runner, MasterRunner) else 0
+    path.write_text(json.dumps({"routes": rows, "errors": errors, "late_workers": late}))
+
+
+def _row(entry: "StatsEntry") -> dict[str, float]:
+    """Times as Locust keeps them, rounded to 1 ms below 100 ms and to two digits above."""
+    return {
+        "requests": entry.num_requests,
+        "failures": entry.num_failures,
+        "requests_per_s": round(entry.total_rps, 2),
+        "p50_ms": entry.get_response_time_percentile(0.5),
+        "p95_ms": entry.get_response_time_percentile(0.95),
+        "max_ms": round(entry.max_response_time, 2),
+        "answer_bytes": round(entry.avg_content_length),
+    }
 
 
 if __name__ == "__main__":

@@ -1,68 +1,90 @@
-"""What `locust -f` loads: a user class per route, what a run can choose, what a process does as it starts and ends."""
+"""What `locust -f locustfiles/locustfile.py --host http://127.0.0.1:8080` loads: a user class per route.
 
-import os
+A user sends its route's requests in a closed loop (user.py); routes.py says what they are, and where they go.
+"""
+
 import sys
-from functools import partial
 from pathlib import Path
 
-import locust  # patches the standard library: first
+import locust  # noqa: F401  patches the standard library: first
 
-from locustfiles import overlap, result, settings
-from locustfiles.page import forms, live, routes_tab, shape
+sys.path.append(str(Path(__file__).parents[1]))  # whatever folder Locust is started in
+
+from locustfiles import lifecycle  # noqa: F401  tells Locust what its processes do
+from locustfiles.routes import ROUTES
 from locustfiles.study_routes import offered
-from locustfiles.user import user_class
-
-globals().update({name: user_class(route) for name, route in offered().items()})
-
-# A worker of a restarted master finds out by missing heartbeats. Locust waits for 60 s, then ends the worker.
-locust.runners.MASTER_HEARTBEAT_TIMEOUT = 15
-# A worker that says nothing for 3 s is lost, says Locust. On two busy cores it may just be preparing 32 tensors.
-locust.runners.HEARTBEAT_LIVENESS = 10
-
-LAST_MESSAGES_MS = 2000
+from locustfiles.user import RouteUser, by_route
 
 
-@locust.events.init_command_line_parser.add_listener
-def declare_settings(parser: locust.argument_parser.LocustArgumentParser) -> None:
-    settings.add_arguments(parser)
-    shape.add_arguments(parser)
-    # Text: Locust sends all options to the workers, and only what msgpack knows.
-    parser.add_argument("--result", help="Headless: write the result there as JSON.", include_in_web_ui=False)
+class JpegHttp(RouteUser):
+    """Photos to our JPEG server, base64 in JSON."""
+
+    route = ROUTES["jpeg-http"]
 
 
-@locust.events.init.add_listener
-def start(environment: locust.env.Environment, **_: object) -> None:
-    """Refuse what cannot run before any load; prove that the users of a process that makes load run side by side."""
-    if not isinstance(environment.runner, locust.runners.MasterRunner):
-        overlap.check()
-    if isinstance(environment.runner, locust.runners.WorkerRunner):
-        # The master has checked the choices, and they come with each run.
-        live.listen(environment)
-        locust.events.quit.add_listener(partial(leave_at_once, environment.runner))  # type: ignore[no-untyped-call]
-    elif environment.web_ui:
-        matrix = shape.Matrix(environment)
-        forms.teach(environment, environment.web_ui, matrix)
-        routes_tab.show(environment, environment.web_ui, live.listen(environment), matrix)
-    else:
-        routes = list(environment.user_classes_by_name)
-        options = environment.parsed_options
-        assert options
-        try:
-            settings.parse(vars(options), routes)
-        except settings.BadSetting as bad:
-            sys.exit(f"fiveway: {bad}")
-        if options.result:
-            # At `quit` and not before: the workers' last numbers arrive after `quitting`.
-            write = partial(result.write, Path(options.result), environment, routes)
-            locust.events.quit.add_listener(lambda **_: write())  # type: ignore[no-untyped-call]
+class OnnxHttp(RouteUser):
+    """Tensors to Triton, KServe v2 over HTTP."""
+
+    route = ROUTES["onnx-http"]
 
 
-def leave_at_once(worker: locust.runners.WorkerRunner, exit_code: int, **_: object) -> None:
-    """End a worker here: closing gRPC channels while the interpreter goes down can hang."""
-    # ZeroMQ sends in the background: what is not sent yet, the last numbers among it, would be lost.
-    messages = worker.client.socket.context
-    worker.client.close(linger=LAST_MESSAGES_MS)  # type: ignore[no-untyped-call]
-    messages.term()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(exit_code)
+class OnnxGrpc(RouteUser):
+    """Tensors to Triton, KServe v2 over gRPC."""
+
+    route = ROUTES["onnx-grpc"]
+
+
+class TrtHttp(RouteUser):
+    """As OnnxHttp, to the model's accelerated twin."""
+
+    route = ROUTES["trt-http"]
+
+
+class TrtGrpc(RouteUser):
+    """As OnnxGrpc, to the model's accelerated twin."""
+
+    route = ROUTES["trt-grpc"]
+
+
+class OnnxJpegHttp(RouteUser):
+    """Photos to Triton, which decodes them, KServe v2 over HTTP."""
+
+    route = ROUTES["onnx-jpeg-http"]
+
+
+class OnnxJpegGrpc(RouteUser):
+    """Photos to Triton, which decodes them, KServe v2 over gRPC."""
+
+    route = ROUTES["onnx-jpeg-grpc"]
+
+
+class TorchserveHttp(RouteUser):
+    """A photo to TorchServe, as the body of an HTTP request."""
+
+    route = ROUTES["torchserve-http"]
+
+
+class TorchserveGrpc(RouteUser):
+    """A photo to TorchServe, over its own gRPC."""
+
+    route = ROUTES["torchserve-grpc"]
+
+
+class TypedGrpc(RouteUser):
+    """Photos to our typed gateway."""
+
+    route = ROUTES["typed-grpc"]
+
+
+class TypedHttp(RouteUser):
+    """Photos as JSON, which Envoy makes typed gRPC of."""
+
+    route = ROUTES["typed-http"]
+
+
+# Locust calls a class what this module calls it: here its route's name, which is no name that Python can write. With
+# STUDY set, the rows of that study take the classes' place.
+written = {name: user for name, user in globals().items() if isinstance(user, type) and issubclass(user, RouteUser)}
+for name in written:
+    del globals()[name]
+globals().update(by_route(written.values(), offered().values()))

@@ -3,18 +3,21 @@
 import base64
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
+import simplejpeg
 from fiveway.vision.v1.vision_pb2 import PredictRequest
 from numpy.typing import NDArray
 from torchserve.inference_pb2 import PredictionsRequest
 from tritonclient.grpc.service_pb2 import ModelInferRequest
 
 from locustfiles.clients import Payload
+from locustfiles.serving import SIDE
 
 PHOTOS = Path(__file__).parents[1] / "models" / "photos"
 ALL = "all"
@@ -29,7 +32,8 @@ class Images:
     """What one request is about: photos by name, the folder of their tensors, and the model as its server calls it."""
 
     names: tuple[str, ...]
-    tensors: Path
+    tensors: Path | None
+    """None: there is none on this machine. Their values are then rough."""
     served: str
     size: str = ""
     """What is asked for where a photo is not the question, in the words of its study: `10000` vectors."""
@@ -38,6 +42,15 @@ class Images:
 
 
 Encoder = Callable[[Images], Payload]
+
+
+class RawTensor(NamedTuple):
+    """A tensor as KServe v2 carries it: `datatype` is KServe's name, `raw` its bytes, little-endian."""
+
+    name: str
+    datatype: str
+    shape: Sequence[int]
+    raw: bytes
 
 
 @cache
@@ -57,7 +70,7 @@ def _size(name: str) -> str:
 
 
 @lru_cache(maxsize=16)  # an entry for each route; what an earlier run chose makes room
-def payloads(encode: Encoder, served: str, tensors: Path, size: str, batch: int) -> tuple[Payload, ...]:
+def payloads(encode: Encoder, served: str, tensors: Path | None, size: str, batch: int) -> tuple[Payload, ...]:
     """The requests of `batch` images that a user sends in turn; each goes on where the one before it ended.
 
     There are as many as it takes to send every photo equally often, within READY_BYTES.
@@ -107,41 +120,62 @@ def kserve_http(images: Images) -> Payload:
 
     Only the embedding is asked for, so that the answer says what the JPEG server's says.
     """
-    batch = tensor(images)
-    return _kserve_http("image", "FP32", batch.shape, batch.tobytes())
+    return _kserve("HTTP", images, _pixels(images))
 
 
 def kserve_grpc(images: Images) -> Payload:
     """KServe v2 over gRPC: the same tensor in `raw_input_contents`, the same output asked for."""
-    batch = tensor(images)
-    return _kserve_grpc(images.served, "image", "FP32", batch.shape, batch.tobytes())
+    return _kserve("gRPC", images, _pixels(images))
 
 
 def kserve_jpeg_http(images: Images) -> Payload:
     """As kserve_http, with a BYTES tensor [N,1] of JPEG files."""
-    return _kserve_http("jpeg", "BYTES", (len(images.names), 1), _elements(_jpegs(images)))
+    return _kserve("HTTP", images, _files(images))
 
 
 def kserve_jpeg_grpc(images: Images) -> Payload:
     """As kserve_grpc, with the same BYTES tensor."""
-    return _kserve_grpc(images.served, "jpeg", "BYTES", (len(images.names), 1), _elements(_jpegs(images)))
+    return _kserve("gRPC", images, _files(images))
 
 
-def _kserve_http(name: str, datatype: str, shape: Sequence[int], raw: bytes) -> Payload:
-    about = {"name": name, "shape": shape, "datatype": datatype, "parameters": {"binary_data_size": len(raw)}}
-    outputs = [{"name": "embedding", "parameters": {"binary_data": True}}]
-    header = json.dumps({"inputs": [about], "outputs": outputs}).encode()
-    return Payload(header + raw, shape[0], {"inference-header-content-length": str(len(header))})
+def _kserve(protocol: str, images: Images, tensor: RawTensor) -> Payload:
+    return kserve(protocol, images.served, [tensor], ["embedding"], len(images.names))
 
 
-def _kserve_grpc(model: str, name: str, datatype: str, shape: Sequence[int], raw: bytes) -> Payload:
-    request = ModelInferRequest(model_name=model, raw_input_contents=[raw])
-    request.inputs.add(name=name, datatype=datatype, shape=shape)
-    request.outputs.add(name="embedding")
-    return Payload(request.SerializeToString(), shape[0])
+def _pixels(images: Images) -> RawTensor:
+    batch = tensor(images)
+    return RawTensor("image", "FP32", batch.shape, batch.tobytes())
 
 
-def _elements(values: Sequence[bytes]) -> bytes:
+def _files(images: Images) -> RawTensor:
+    return RawTensor("jpeg", "BYTES", (len(images.names), 1), elements(_jpegs(images)))
+
+
+def kserve(protocol: str, model: str, inputs: Sequence[RawTensor], outputs: Iterable[str], items: int) -> Payload:
+    """One KServe v2 request of `items` items for HTTP or gRPC, its tensors as raw bytes in both directions."""
+    if protocol == "gRPC":
+        request = ModelInferRequest(model_name=model, raw_input_contents=[one.raw for one in inputs])
+        for one in inputs:
+            request.inputs.add(name=one.name, datatype=one.datatype, shape=one.shape)
+        for name in outputs:
+            request.outputs.add(name=name)
+        return Payload(request.SerializeToString(), items)
+    about = [
+        {
+            "name": one.name,
+            "shape": one.shape,
+            "datatype": one.datatype,
+            "parameters": {"binary_data_size": len(one.raw)},
+        }
+        for one in inputs
+    ]
+    asked = [{"name": name, "parameters": {"binary_data": True}} for name in outputs]
+    header = json.dumps({"inputs": about, "outputs": asked}).encode()
+    body = b"".join([header, *(one.raw for one in inputs)])
+    return Payload(body, items, {"inference-header-content-length": str(len(header))})
+
+
+def elements(values: Iterable[bytes]) -> bytes:
     """A BYTES tensor as KServe writes it: each element behind its length."""
     return b"".join(len(value).to_bytes(4, "little") + value for value in values)
 
@@ -151,8 +185,9 @@ def _jpegs(images: Images) -> Sequence[bytes]:
 
 
 def tensor(images: Images) -> NDArray[np.float32]:
-    """[N,3,224,224], the photos as the server's own preprocessing makes them."""
-    return np.stack([_prepared(images.tensors / f"{name}.npy") for name in images.names])
+    """[N,3,224,224], the photos as the server's own preprocessing makes them; without the builder's folder, roughly."""
+    folder = images.tensors
+    return np.stack([_prepared(folder / f"{name}.npy") if folder else _rough(name) for name in images.names])
 
 
 # Read once: what it costs to encode a request is a column of its own, and reading files is no part of it.
@@ -164,3 +199,11 @@ def _jpeg(name: str) -> bytes:
 @cache
 def _prepared(path: Path) -> NDArray[np.float32]:
     return np.load(path).astype(np.float32)
+
+
+@cache
+def _rough(name: str) -> NDArray[np.float32]:
+    """A photo as [3,224,224] from 0 to 1, without the model's own preprocessing: good for load, not for its answers."""
+    pixels = simplejpeg.decode_jpeg(_jpeg(name))
+    rows, columns = (np.arange(SIDE) * size // SIDE for size in pixels.shape[:2])
+    return pixels[rows][:, columns].transpose(2, 0, 1).astype(np.float32) / np.float32(255)

@@ -62,6 +62,14 @@ def unfit(route: Route, now: Serving) -> str:
     return ""
 
 
+def serving_at(host: str | None) -> Serving:
+    """What the stack whose edge is `host`, like http://edge:8080, serves; raises BadSetting."""
+    try:
+        return serving.now(edge_address(host or ""))
+    except serving.NothingServed as nothing:
+        raise BadSetting(str(nothing)) from None
+
+
 def fit(names: Iterable[str], now: Serving) -> list[str]:
     """Those of the routes that make sense for what is served."""
     return [name for name in names if not unfit(WAYS[name], now)]
@@ -140,10 +148,7 @@ def parse(values: Mapping[str, Any], routes: Iterable[str]) -> Settings:
             toxiproxy.parse(values["distance"])
         except ValueError as wrong:
             raise BadSetting(str(wrong)) from None
-    try:
-        now = serving.now()
-    except serving.NothingServed as nothing:
-        raise BadSetting(str(nothing)) from None
+    now = serving_at(values.get("host"))
     if senseless := {route.name: why for route in picked if (why := unfit(route, now))}:
         reasons = "; ".join(f"{name}: {why}" for name, why in senseless.items())
         raise BadSetting(f"{reasons}. Choose from {', '.join(fit(ROUTES, now))}")

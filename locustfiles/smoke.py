@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import locust  # noqa: F401  patches the standard library: first
 
-from locustfiles import serving, settings
+from locustfiles import settings
 from locustfiles.answers import WrongAnswer
 from locustfiles.calls import check_of, requests_of
 from locustfiles.clients import CallError
@@ -53,10 +53,10 @@ def main() -> int:
     settings.add_arguments(parser)
     options = parser.parse_args()
     try:
-        now = serving.now()
+        now = settings.serving_at(options.host)
         names = options.routes or settings.fit(ROUTES, now)
         chosen = settings.parse(vars(options), names)
-    except (settings.BadSetting, serving.NothingServed) as bad:
+    except settings.BadSetting as bad:
         parser.error(str(bad))
     for name in () if options.routes else [name for name in ROUTES if name not in names]:
         print(f"{name} not for {now.model}: {settings.unfit(ROUTES[name], now)}", flush=True)

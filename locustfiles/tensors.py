@@ -4,9 +4,6 @@ Inputs are drawn by a fixed seed, by type: floats from 0 to 1, integers and bool
 dimension that is not the batch is 1. A parameter `load.<input>` in config.pbtxt fills an input with one value instead.
 """
 
-import http.client
-import itertools
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,14 +12,12 @@ from typing import Any
 from urllib.parse import quote
 
 import numpy as np
-from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
-from tritonclient.grpc.service_pb2 import ModelInferRequest, ModelInferResponse
 
-from locustfiles.answers import WrongAnswer
-from locustfiles.clients import DEADLINE_S, Answer, CallError, Payload
-from locustfiles.payloads import in_turn
-from locustfiles.serving import Serving
+from locustfiles.answers import WrongAnswer, kserve_outputs
+from locustfiles.clients import Answer, CallError, Payload
+from locustfiles.payloads import RawTensor, elements, in_turn, kserve
+from locustfiles.serving import Serving, get_json
 
 Array = NDArray[Any]
 
@@ -71,7 +66,7 @@ def described(address: str, model: str, _served: Serving) -> Model:
 
     Raises CallError, OSError.
     """
-    config, metadata = (_get(address, f"/v2/models/{quote(model)}{page}") for page in ("/config", ""))
+    config, metadata = (get_json(address, f"/v2/models/{quote(model)}{page}") for page in ("/config", ""))
     max_batch = int(config.get("max_batch_size", 0))
 
     values = {name: about["string_value"] for name, about in config.get("parameters", {}).items()}
@@ -102,26 +97,11 @@ def encode(protocol: str, model: Model, items: Sequence[Mapping[str, Array]], st
         one.name: np.stack([item[one.name] for item in chosen]) if model.max_batch else chosen[0][one.name]
         for one in model.inputs
     }
-    raw = {one.name: _bytes(arrays[one.name], one.datatype) for one in model.inputs}
-    if protocol == "gRPC":
-        request = ModelInferRequest(model_name=model.name, raw_input_contents=list(raw.values()))
-        for one in model.inputs:
-            request.inputs.add(name=one.name, datatype=one.datatype, shape=arrays[one.name].shape)
-        for one in model.outputs:
-            request.outputs.add(name=one.name)
-        return Payload(request.SerializeToString(), batch)
-    about = [
-        {
-            "name": one.name,
-            "datatype": one.datatype,
-            "shape": arrays[one.name].shape,
-            "parameters": {"binary_data_size": len(raw[one.name])},
-        }
+    raw = [
+        RawTensor(one.name, one.datatype, arrays[one.name].shape, _bytes(arrays[one.name], one.datatype))
         for one in model.inputs
     ]
-    outputs = [{"name": one.name, "parameters": {"binary_data": True}} for one in model.outputs]
-    header = json.dumps({"inputs": about, "outputs": outputs}).encode()
-    return Payload(header + b"".join(raw.values()), batch, {"inference-header-content-length": str(len(header))})
+    return kserve(protocol, model.name, raw, [one.name for one in model.outputs], batch)
 
 
 def inputs(model: Model) -> list[dict[str, Array]]:
@@ -132,39 +112,21 @@ def inputs(model: Model) -> list[dict[str, Array]]:
 
 def check(protocol: str, model: Model, answer: Answer, items: int) -> None:
     """Every output is there, with a row per item where the model batches. Raises WrongAnswer."""
-    found = outputs(protocol, answer)
+    found = kserve_outputs(protocol, answer)
     names = {one.name for one in model.outputs}
-    if found.keys() != names:
-        raise WrongAnswer(f"outputs {sorted(found)} where {sorted(names)} were asked for")
-    for name, (datatype, shape, raw) in found.items():
-        if model.max_batch and shape[:1] != [items]:
+    if {one.name for one in found} != names:
+        raise WrongAnswer(f"outputs {sorted(one.name for one in found)} where {sorted(names)} were asked for")
+    for name, datatype, shape, raw in found:
+        if model.max_batch and list(shape[:1]) != [items]:
             raise WrongAnswer(f"output {name} has shape {shape} for {items} items")
         if datatype in TYPES and len(raw) != math.prod(shape) * np.dtype(TYPES[datatype]).itemsize:
             raise WrongAnswer(f"{len(raw)} bytes for output {name}, {datatype} of shape {shape}")
 
 
-def outputs(protocol: str, answer: Answer) -> dict[str, tuple[str, list[int], bytes]]:
-    """Output name -> (datatype, shape, raw bytes). Raises WrongAnswer."""
-    try:
-        if protocol == "gRPC":
-            message = ModelInferResponse.FromString(answer.body)
-            raws: Iterable[bytes] = message.raw_output_contents
-            about = [(one.name, one.datatype, list(one.shape)) for one in message.outputs]
-        else:
-            length = int(answer.headers["inference-header-content-length"])
-            said = json.loads(answer.body[:length])["outputs"]
-            ends = itertools.accumulate((int(one["parameters"]["binary_data_size"]) for one in said), initial=length)
-            raws = [answer.body[a:b] for a, b in itertools.pairwise(ends)]
-            about = [(one["name"], one["datatype"], list(one["shape"])) for one in said]
-        return {name: (kind, shape, raw) for (name, kind, shape), raw in zip(about, raws, strict=True)}
-    except (ValueError, LookupError, TypeError, DecodeError) as error:
-        raise WrongAnswer("not a KServe v2 answer with binary outputs") from error
-
-
 def flat(protocol: str, answer: Answer) -> NDArray[np.float32]:
     """All outputs by name as one vector, a 1 in front: an answer of zeros has a direction too. Raises WrongAnswer."""
     parts: list[Array] = [np.ones(1)]
-    for _, (datatype, _, raw) in sorted(outputs(protocol, answer).items()):
+    for _, datatype, _, raw in sorted(kserve_outputs(protocol, answer)):
         values = np.frombuffer(raw, TYPES.get(datatype, "u1"))
         parts.append((values.astype(np.uint32) << 16).view(np.float32) if datatype == "BF16" else values)
     return np.concatenate([part.astype(np.float32).ravel() for part in parts])
@@ -195,21 +157,4 @@ def _typed(values: Array, datatype: str) -> Array:
 def _bytes(array: Array, datatype: str) -> bytes:
     if datatype != BYTES:
         return array.tobytes()
-    encoded = [str(value).encode() for value in array.ravel()]
-    return b"".join(len(one).to_bytes(4, "little") + one for one in encoded)
-
-
-def _get(address: str, path: str) -> Any:
-    host, _, port = address.rpartition(":")
-    connection = http.client.HTTPConnection(host.strip("[]"), int(port), timeout=DEADLINE_S)
-    try:
-        connection.request("GET", path)
-        response = connection.getresponse()
-        text = response.read().decode(errors="replace")
-    except http.client.HTTPException as error:
-        raise CallError(f"HTTP connection: {error}") from error
-    finally:
-        connection.close()
-    if response.status != http.client.OK:
-        raise CallError(f"HTTP {response.status}: {text[:200].strip()} (GET {path})")
-    return json.loads(text)
+    return elements(str(value).encode() for value in array.ravel())

@@ -2,7 +2,7 @@
 
 import itertools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -75,6 +75,11 @@ class RouteUser(User):
     abstract = True
     route: ClassVar[Route]
 
+    def __init_subclass__(cls) -> None:
+        """Locust's page and its statistics call a class by this name."""
+        if "route" in vars(cls):
+            cls.__name__ = cls.route.name
+
     def on_start(self) -> None:
         chosen = self.choose()
         ready = requests_of(self.route, chosen)
@@ -140,6 +145,7 @@ class RouteUser(User):
         )
 
 
-def user_class(route: Route) -> type[RouteUser]:
-    """A user class whose name, for Locust and for its page, is the route's name."""
-    return type(route.name, (RouteUser,), {"route": route, "__module__": __name__})
+def by_route(written: Iterable[type[RouteUser]], routes: Iterable[Route]) -> dict[str, type[RouteUser]]:
+    """A user class for each route, by its name: the one that is written for it, else one made of the route alone."""
+    found = {user.__name__: user for user in written}
+    return {route.name: found.get(route.name) or type(route.name, (RouteUser,), {"route": route}) for route in routes}

@@ -14,7 +14,7 @@ from locustfiles.clients import CallError
 from locustfiles.page import shape
 from locustfiles.settings import BadSetting
 
-RESULTS = Path(os.environ.get("RESULTS", "/results"))
+RESULTS = Path(os.environ.get("RESULTS") or Path(__file__).parents[2] / "results")
 """The repository's results/, where the bench leaves <date>/<machine>/<run>/report.html."""
 # The report needs its own styles and drawings, and nothing else: no script, no other page's frame, no request anywhere.
 REPORT_POLICY = (

@@ -13,10 +13,9 @@ from typing import Any
 from locust import LoadTestShape, User
 from locust.env import Environment
 
-from locustfiles import serving
 from locustfiles.page.live import STEP, on
 from locustfiles.routes import ROUTES
-from locustfiles.settings import BadSetting, fit
+from locustfiles.settings import BadSetting, fit, serving_at
 from locustfiles.study_routes.fiveway import ROWS as FIVEWAY
 from locustfiles.study_routes.fiveway import matrix
 
@@ -62,10 +61,7 @@ def check(values: Mapping[str, Any], picked: Collection[str]) -> tuple[str, ...]
     if not 1 <= seconds <= LONGEST_STEP_S:
         raise BadSetting(f"step seconds {values['step_seconds']}: choose 1 to {LONGEST_STEP_S}")
     meant = tuple(name for name in FIVEWAY if name in picked)
-    try:
-        return tuple(fit(meant, serving.now())) if set(picked) == set(ROUTES) else meant
-    except serving.NothingServed as nothing:
-        raise BadSetting(str(nothing)) from None
+    return tuple(fit(meant, serving_at(values.get("host")))) if set(picked) == set(ROUTES) else meant
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,17 @@
 """Stand-ins for the routes' servers, for the load generator's own tests: well-formed answers after a set delay.
 
-`python locust_servers.py DELAY_S [MODE]` prints the HTTP and the gRPC port. MODE `short` leaves an image out of every
-answer; `errors` refuses every call. A process of its own: the load generator patches the one it runs in.
+In the process of a test (`standing_in`), with one port for both protocols as the edge has. Or by themselves:
+`python locust_servers.py DELAY_S [MODE]` prints an HTTP and a gRPC port and ends with its stdin.
 """
 
+import contextlib
 import json
+import socket
 import struct
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -20,51 +22,33 @@ from tritonclient.grpc.service_pb2 import ModelInferRequest, ModelInferResponse
 
 WIDTH = 4
 VECTOR = [0.5] * WIDTH
+MODELS = ("tiny", "tiny_trt", "tiny_jpeg")
+INPUT = {"name": "image", "datatype": "FP32", "shape": [-1, 3, 224, 224]}
 
 
-def answered(images: int) -> int:
-    return images - 1 if MODE == "short" else images
+Output = tuple[str, list[int], bytes]
+"""Datatype, shape, raw bytes."""
 
 
-class Http(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # else its answers, written in two pieces, wait 40 ms for an acknowledgement
+def kserve(protocol: str, **outputs: Output) -> tuple[bytes, dict[str, str]]:
+    """A KServe v2 answer: its body, and over HTTP its headers."""
+    if protocol == "gRPC":
+        message = ModelInferResponse(raw_output_contents=[raw for _, _, raw in outputs.values()])
+        for name, (kind, shape, _) in outputs.items():
+            message.outputs.add(name=name, datatype=kind, shape=shape)
+        return message.SerializeToString(), {}
+    about = [
+        {"name": name, "datatype": kind, "shape": shape, "parameters": {"binary_data_size": len(raw)}}
+        for name, (kind, shape, raw) in outputs.items()
+    ]
+    head = json.dumps({"outputs": about}).encode()
+    body = head + b"".join(raw for _, _, raw in outputs.values())
+    return body, {"inference-header-content-length": str(len(head))}
 
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["content-length"]))
-        time.sleep(DELAY_S)
-        if MODE == "errors":
-            self.reply(503, b'{"error": {"code": "UNAVAILABLE", "message": "down"}}', {})
-        elif self.path == "/embed/base64":
-            images = len(json.loads(body)["images"])
-            self.reply(200, json.dumps({"embeddings": [VECTOR] * answered(images), "model": "tiny"}).encode(), {})
-        elif self.path == "/v1/predict":
-            one = {"embedding": {"values": VECTOR}, "classes": [{"index": 1, "label": "tench", "score": 0.5}]}
-            images = len(json.loads(body)["images"])
-            self.reply(200, json.dumps({"predictions": [one] * answered(images)}).encode(), {})
-        elif self.path == "/predictions/tiny":
-            text = {"embedding": VECTOR, "classes": []} if answered(1) else {"code": 400}
-            self.reply(200, json.dumps(text).encode(), {})
-        elif self.path in [f"/v2/models/tiny{suffix}/infer" for suffix in ("", "_trt", "_jpeg")]:
-            length = int(self.headers["inference-header-content-length"])
-            (tensor,) = json.loads(body[:length])["inputs"]
-            assert len(body) - length == tensor["parameters"]["binary_data_size"]
-            shape = [answered(tensor["shape"][0]), WIDTH]
-            head = json.dumps({"outputs": [{"name": "embedding", "datatype": "FP32", "shape": shape}]}).encode()
-            headers = {"inference-header-content-length": str(len(head))}
-            self.reply(200, head + struct.pack("<f", 0.5) * (shape[0] * WIDTH), headers)
-        else:
-            self.reply(404, b'{"error": {"code": "NOT_FOUND", "message": "no such path"}}', {})
 
-    def reply(self, status: int, body: bytes, headers: dict[str, str]) -> None:
-        self.send_response(status)
-        for name, value in (headers | {"content-length": str(len(body))}).items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        pass
+def embedding(images: int) -> Output:
+    """A vector for each image."""
+    return "FP32", [images, WIDTH], struct.pack("<f", 0.5) * (images * WIDTH)
 
 
 class HttpServer(ThreadingHTTPServer):
@@ -74,63 +58,176 @@ class HttpServer(ThreadingHTTPServer):
     request_queue_size = 128
 
 
-def infer(body: bytes, context: grpc.ServicerContext) -> bytes:
-    request = ModelInferRequest.FromString(body)
-    routed = dict(context.invocation_metadata()).get("x-route")
-    wanted = {"tiny_trt": "trt-grpc", "tiny_jpeg": "onnx-jpeg-grpc"}.get(request.model_name)
-    assert routed == wanted, (routed, request.model_name)
-    reply = ModelInferResponse(model_name=request.model_name)
-    shape = [answered(request.inputs[0].shape[0]), WIDTH]
-    reply.outputs.add(name="embedding", datatype="FP32", shape=shape)
-    reply.raw_output_contents.append(struct.pack("<f", 0.5) * (shape[0] * WIDTH))
-    return reply.SerializeToString()
+class StandIn:
+    """All servers. `mode` may change at any time: `short` leaves an image out of every answer, `errors` refuses calls,
+    `good` does neither."""
 
-
-def typed(body: bytes, context: grpc.ServicerContext) -> bytes:
-    reply = PredictResponse()
-    for _ in range(answered(len(PredictRequest.FromString(body).images))):
-        reply.predictions.add().embedding.values.extend(VECTOR)
-    return reply.SerializeToString()
-
-
-def predictions(body: bytes, context: grpc.ServicerContext) -> bytes:
-    request = PredictionsRequest.FromString(body)
-    assert request.model_name == "tiny"
-    assert request.input["data"].startswith(b"\xff\xd8")
-    text = {"embedding": VECTOR, "classes": []} if answered(1) else {"code": 400, "type": "InvalidInput"}
-    return PredictionResponse(prediction=json.dumps(text).encode()).SerializeToString()
-
-
-def slowly(handler: Callable[[bytes, grpc.ServicerContext], bytes]) -> "grpc.RpcMethodHandler[bytes, bytes]":
-    def handle(body: bytes, context: grpc.ServicerContext) -> bytes:
-        time.sleep(DELAY_S)
-        if MODE == "errors":
-            context.abort(grpc.StatusCode.UNAVAILABLE, "down")
-        return handler(body, context)
-
-    return grpc.unary_unary_rpc_method_handler(handle)
-
-
-def main() -> None:
-    http = HttpServer(("127.0.0.1", 0), Http)
-    threading.Thread(target=http.serve_forever, daemon=True).start()
-    server = grpc.server(ThreadPoolExecutor(32))
-    server.add_generic_rpc_handlers(
-        (
-            grpc.method_handlers_generic_handler("inference.GRPCInferenceService", {"ModelInfer": slowly(infer)}),
-            grpc.method_handlers_generic_handler("fiveway.vision.v1.VisionService", {"Predict": slowly(typed)}),
-            grpc.method_handlers_generic_handler(
-                "org.pytorch.serve.grpc.inference.InferenceAPIsService", {"Predictions": slowly(predictions)}
-            ),
+    def __init__(self, delay_s: float = 0.02, mode: str = "good") -> None:
+        self.delay_s, self.mode = delay_s, mode
+        self.called = self.refused = 0
+        """How often, over all routes."""
+        self.answered: set[str] = set()
+        """Path, or method and model, of each route that has given an answer."""
+        self.accepted = 0
+        """Connections to `host`."""
+        self._counting = threading.Lock()
+        self._http = HttpServer(("127.0.0.1", 0), self._handler())
+        self.http_port = self._http.server_port
+        self._grpc = grpc.server(ThreadPoolExecutor(32))
+        handlers = {
+            "inference.GRPCInferenceService": ("ModelInfer", self._infer),
+            "fiveway.vision.v1.VisionService": ("Predict", self._typed),
+            "org.pytorch.serve.grpc.inference.InferenceAPIsService": ("Predictions", self._predictions),
+        }
+        self._grpc.add_generic_rpc_handlers(
+            tuple(
+                grpc.method_handlers_generic_handler(service, {method: self._slowly(answer)})
+                for service, (method, answer) in handlers.items()
+            )
         )
-    )
-    port = server.add_insecure_port("127.0.0.1:0")
-    server.start()
-    print(http.server_port, port, flush=True)
-    sys.stdin.read()  # until the test closes it
+        self.grpc_port = self._grpc.add_insecure_port("127.0.0.1:0")
+        self._edge = socket.create_server(("127.0.0.1", 0), backlog=128)
+        self.host = f"http://127.0.0.1:{self._edge.getsockname()[1]}"
+
+    def start(self) -> None:
+        self._grpc.start()
+        threading.Thread(target=self._http.serve_forever, daemon=True).start()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def stop(self) -> None:
+        self._edge.close()
+        self._http.shutdown()
+        self._http.server_close()
+        self._grpc.stop(0)
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):  # closed: the test is over
+            while True:
+                client, _ = self._edge.accept()
+                self.accepted += 1
+                threading.Thread(target=self._splice, args=[client], daemon=True).start()
+
+    def _splice(self, client: socket.socket) -> None:
+        """Pass every byte on to the server of the protocol that the client speaks."""
+        with contextlib.suppress(OSError):
+            http2 = client.recv(3, socket.MSG_PEEK) == b"PRI"
+            server = socket.create_connection(("127.0.0.1", self.grpc_port if http2 else self.http_port))
+            for one in (client, server):
+                one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            threading.Thread(target=_copy, args=[server, client], daemon=True).start()
+            _copy(client, server)
+
+    def _call(self) -> bool:
+        """Begin one; whether it is refused."""
+        refused = self.mode == "errors"
+        with self._counting:
+            self.called += 1
+            self.refused += refused
+        time.sleep(self.delay_s)
+        return refused
+
+    def _images(self, route: str, images: int) -> int:
+        """For how many of them there is an answer."""
+        self.answered.add(route)
+        return images - 1 if self.mode == "short" else images
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        stand_in = self
+
+        class Http(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True  # else its answers, in two pieces, wait 40 ms for an acknowledgement
+
+            def do_GET(self) -> None:
+                found = self.path.removeprefix("/v2/models/") in MODELS
+                about = {"inputs": [INPUT], "outputs": [{"name": "embedding", "datatype": "FP32", "shape": [-1, 4]}]}
+                self.reply(200 if found else 404, json.dumps(about if found else {"error": "unknown model"}).encode())
+
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["content-length"]))
+                if stand_in._call():
+                    self.reply(503, b'{"error": {"code": "UNAVAILABLE", "message": "down"}}')
+                elif self.path == "/embed/base64":
+                    images = stand_in._images(self.path, len(json.loads(body)["images"]))
+                    self.reply(200, json.dumps({"embeddings": [VECTOR] * images, "model": "tiny"}).encode())
+                elif self.path == "/v1/predict":
+                    one = {"embedding": {"values": VECTOR}, "classes": [{"index": 1, "label": "tench", "score": 0.5}]}
+                    images = stand_in._images(self.path, len(json.loads(body)["images"]))
+                    self.reply(200, json.dumps({"predictions": [one] * images}).encode())
+                elif self.path == "/predictions/tiny":
+                    self.reply(200, stand_in._torchserve(self.path))
+                elif self.path in [f"/v2/models/{model}/infer" for model in MODELS]:
+                    length = int(self.headers["inference-header-content-length"])
+                    (tensor,) = json.loads(body[:length])["inputs"]
+                    assert len(body) - length == tensor["parameters"]["binary_data_size"]
+                    answered = stand_in._images(self.path, tensor["shape"][0])
+                    self.reply(200, *kserve("HTTP", embedding=embedding(answered)))
+                else:
+                    self.reply(404, b'{"error": {"code": "NOT_FOUND", "message": "no such path"}}')
+
+            def reply(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
+                self.send_response(status)
+                for name, value in ((headers or {}) | {"content-length": str(len(body))}).items():
+                    self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        return Http
+
+    def _slowly(self, answer: Callable[..., bytes]) -> "grpc.RpcMethodHandler[bytes, bytes]":
+        def handle(body: bytes, context: grpc.ServicerContext) -> bytes:
+            if self._call():
+                context.abort(grpc.StatusCode.UNAVAILABLE, "down")
+            return answer(body, context)
+
+        return grpc.unary_unary_rpc_method_handler(handle)
+
+    def _infer(self, body: bytes, context: grpc.ServicerContext) -> bytes:
+        request = ModelInferRequest.FromString(body)
+        routed = dict(context.invocation_metadata()).get("x-route")
+        wanted = {"tiny_trt": "trt-grpc", "tiny_jpeg": "onnx-jpeg-grpc"}.get(request.model_name)
+        assert routed == wanted, (routed, request.model_name)
+        answered = self._images(f"ModelInfer {request.model_name}", request.inputs[0].shape[0])
+        return kserve("gRPC", embedding=embedding(answered))[0]
+
+    def _typed(self, body: bytes, context: grpc.ServicerContext) -> bytes:
+        reply = PredictResponse()
+        for _ in range(self._images("Predict", len(PredictRequest.FromString(body).images))):
+            reply.predictions.add().embedding.values.extend(VECTOR)
+        return reply.SerializeToString()
+
+    def _predictions(self, body: bytes, context: grpc.ServicerContext) -> bytes:
+        request = PredictionsRequest.FromString(body)
+        assert request.model_name == "tiny"
+        assert request.input["data"].startswith(b"\xff\xd8")
+        return PredictionResponse(prediction=self._torchserve("Predictions")).SerializeToString()
+
+    def _torchserve(self, route: str) -> bytes:
+        found: dict[str, object] = {"embedding": VECTOR, "classes": []}
+        return json.dumps(found if self._images(route, 1) else {"code": 400, "type": "InvalidInput"}).encode()
+
+
+def _copy(source: socket.socket, sink: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while data := source.recv(65536):
+            sink.sendall(data)
+        sink.shutdown(socket.SHUT_WR)
+
+
+@contextlib.contextmanager
+def standing_in(delay_s: float = 0.02, mode: str = "good") -> Iterator[StandIn]:
+    servers = StandIn(delay_s, mode)
+    servers.start()
+    try:
+        yield servers
+    finally:
+        servers.stop()
 
 
 if __name__ == "__main__":
-    DELAY_S = float(sys.argv[1])
-    MODE = sys.argv[2] if len(sys.argv) > 2 else "good"
-    main()
+    with standing_in(float(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else "good") as alone:
+        print(alone.http_port, alone.grpc_port, flush=True)
+        sys.stdin.read()

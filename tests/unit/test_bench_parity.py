@@ -75,7 +75,9 @@ def played(answers: dict[str, str]) -> Any:
                 length = int(payload.headers["inference-header-content-length"])
                 tensor = np.frombuffer(payload.body[length:], np.float32).reshape(payload.images, -1)
                 found = vectors(self.answer, [int(row[0]) for row in tensor])
-                head = json.dumps({"outputs": [{"name": "embedding", "shape": found.shape}]}).encode()
+                about = {"name": "embedding", "datatype": "FP32", "shape": found.shape}
+                about["parameters"] = {"binary_data_size": found.nbytes}
+                head = json.dumps({"outputs": [about]}).encode()
                 return Answer(head + found.tobytes(), {"inference-header-content-length": str(len(head))})
             photos = [jpegs[base64.b64decode(text)] for text in json.loads(payload.body)["images"]]
             return Answer(json.dumps({"embeddings": vectors(self.answer, photos).tolist()}).encode())

@@ -2,8 +2,7 @@
 
 import contextlib
 import socket
-import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import gevent
@@ -45,6 +44,17 @@ def refused(asked: GrpcClient, body: bytes = b"?") -> str:
     with pytest.raises(CallError) as error:
         asked.send(Payload(body, 1))
     return str(error.value)
+
+
+def when_asked(answer: Callable[[Peer, int], None]) -> Callable[[Peer, Event], bool]:
+    """The script of a server that does this with every whole request, by its stream."""
+
+    def script(peer: Peer, event: Event) -> bool:
+        if isinstance(event, StreamEnded):
+            answer(peer, event.stream_id)
+        return isinstance(event, StreamEnded)
+
+    return script
 
 
 class Echo(grpc.GenericRpcHandler):
@@ -91,11 +101,11 @@ def test_metadata_goes_both_ways_and_the_deadline_too(grpcio: str) -> None:
             assert headers["x-seconds"] == "17"
 
 
-@pytest.mark.parametrize("code", [code for code in grpc.StatusCode if code.value[0]])
-def test_statuses_have_their_names_and_texts(grpcio: str, code: grpc.StatusCode) -> None:
+def test_statuses_have_their_names_and_texts(grpcio: str) -> None:
     with client(grpcio) as asked:
-        assert refused(asked, b"abort" + bytes([code.value[0]])) == f"{code.name}: 50 % of a fünf\nis gone"
-        assert ask(asked, b"still there") == b"still there"
+        for code in (code for code in grpc.StatusCode if code.value[0]):
+            assert refused(asked, b"abort" + bytes([code.value[0]])) == f"{code.name}: 50 % of a fünf\nis gone"
+            assert ask(asked, b"still there") == b"still there"
 
 
 def test_a_method_that_is_not_there(grpcio: str) -> None:
@@ -108,12 +118,12 @@ def test_nobody_listens() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         address = where(free)
     with client(address) as asked:
-        assert refused(asked) == "UNAVAILABLE: [Errno 111] Connection refused"
+        assert refused(asked).startswith("UNAVAILABLE: ")
 
 
 def test_a_server_that_is_silent() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent, client(where(silent), 0.2) as one:
-        assert refused(one, LARGE) == "DEADLINE_EXCEEDED: no answer in 0.2 s"
+        assert refused(one, LARGE).startswith("DEADLINE_EXCEEDED: ")
 
 
 @pytest.mark.parametrize(
@@ -123,8 +133,7 @@ def test_a_server_of_something_else(text: bytes) -> None:
     """Bytes that are no frames, data of no stream, headers that are none."""
     with socket.create_server(("127.0.0.1", 0)) as other, client(where(other), 5) as asked:
         calling = gevent.spawn(refused, asked)
-        gevent.sleep(0.1)
-        with other.accept()[0] as connected:
+        with gevent.get_hub().threadpool.apply(other.accept)[0] as connected:
             connected.sendall(text)
             connected.shutdown(socket.SHUT_WR)
             assert calling.get().startswith("UNAVAILABLE: the server ")
@@ -205,7 +214,9 @@ def test_a_call_is_reset(code: ErrorCodes, status: str) -> None:
         return getattr(event, "stream_id", None) == 1
 
     with serving(reset, {SettingCodes.INITIAL_WINDOW_SIZE: 10}) as server, client(server.address) as asked:
-        assert refused(asked, LARGE[:100_000]) == f"{status}: the server reset the call: {code.name}"
+        found = refused(asked, LARGE[:100_000])
+        assert found.startswith(f"{status}: ")
+        assert code.name in found
         assert ask(asked, b"again") == b"again"
         assert server.accepted == 1
 
@@ -241,7 +252,7 @@ def test_a_call_that_is_given_up_is_cancelled() -> None:
         return isinstance(event, StreamEnded) and event.stream_id == 1
 
     with serving(late) as server, client(server.address, 0.3) as asked:
-        assert refused(asked) == "DEADLINE_EXCEEDED: no answer in 0.3 s"
+        assert refused(asked).startswith("DEADLINE_EXCEEDED: ")
         for _ in range(2):  # word of it comes with the first at the latest
             assert ask(asked, b"next") == b"next"
         assert (told, server.accepted) == ([1], 1)
@@ -258,10 +269,10 @@ def test_a_server_that_goes_away_is_asked_again_on_another_connection() -> None:
 
     with serving(leave) as server, client(server.address, 2) as asked:
         first, second = gevent.spawn(refused, asked), gevent.spawn(refused, asked)
-        assert second.get() == "UNAVAILABLE: the server reset the call: REFUSED_STREAM"
+        assert "REFUSED_STREAM" in second.get()
         assert server.accepted == 1
         third = gevent.spawn(refused, asked)
-        assert (first.get(), third.get()) == ("DEADLINE_EXCEEDED: no answer in 2 s",) * 2
+        assert all(call.get().startswith("DEADLINE_EXCEEDED: ") for call in (first, third))
         assert server.accepted == 2
 
 
@@ -283,21 +294,19 @@ def test_a_connection_that_is_lost_fails_its_calls_and_is_made_again() -> None:
 
 def test_an_answer_just_before_the_connection_ends() -> None:
     """It is an answer; the next call makes another connection."""
-    left = threading.Semaphore(0)
 
-    def answer_and_leave(peer: Peer, event: Event) -> bool:
-        if isinstance(event, StreamEnded):
-            peer.answer(event.stream_id, b"\0\0\0\0\2ok")
-            peer.socket.sendall(peer.h2.data_to_send())
-            peer.socket.shutdown(socket.SHUT_RDWR)
-            left.release()
-        return isinstance(event, StreamEnded)
+    def answer_and_leave(peer: Peer, stream: int) -> None:
+        peer.answer(stream, b"\0\0\0\0\2ok")
+        peer.socket.sendall(peer.h2.data_to_send())
+        peer.socket.shutdown(socket.SHUT_RDWR)
 
-    with serving(answer_and_leave) as server, client(server.address) as asked:
+    with serving(when_asked(answer_and_leave)) as server, client(server.address) as asked:
         for calls in range(1, 4):
             assert ask(asked, b"?") == b"ok"
-            assert left.acquire(timeout=20)
-            gevent.sleep(0.05)  # the client hears of it
+            assert asked._connection
+            with gevent.Timeout(20):
+                while asked._connection.usable:  # until the client hears of it
+                    gevent.sleep(0.001)
             assert server.accepted == calls
 
 
@@ -305,14 +314,12 @@ def test_headers_and_trailers_of_many_frames() -> None:
     """More than one frame takes, before the message and after it: the end of the answer is the end of its trailers."""
     large = [(f"x-{number}", f"{number:04} {'~' * 1000}") for number in range(20)]
 
-    def answer(peer: Peer, event: Event) -> bool:
-        if isinstance(event, StreamEnded):
-            peer.h2.send_headers(event.stream_id, LEADING + large)
-            peer.h2.send_data(event.stream_id, b"\0\0\0\0\2ok")
-            peer.h2.send_headers(event.stream_id, [*large[::-1], ("grpc-status", "0")], end_stream=True)
-        return isinstance(event, StreamEnded)
+    def answer(peer: Peer, stream: int) -> None:
+        peer.h2.send_headers(stream, LEADING + large)
+        peer.h2.send_data(stream, b"\0\0\0\0\2ok")
+        peer.h2.send_headers(stream, [*large[::-1], ("grpc-status", "0")], end_stream=True)
 
-    with serving(answer) as server, client(server.address) as asked:
+    with serving(when_asked(answer)) as server, client(server.address) as asked:
         for _ in range(3):
             found = asked.send(Payload(b"?", 1))
             assert (found.body, found.headers["x-7"]) == (b"ok", ", ".join([f"0007 {'~' * 1000}"] * 2))
@@ -335,23 +342,22 @@ def test_the_server_may_send_as_much_as_it_has_sent(monkeypatch: pytest.MonkeyPa
         assert renewed[1] > 18_000
 
 
+GOOD = [*LEADING, ("grpc-status", "0")]
+
+
 @pytest.mark.parametrize(
     ("headers", "body", "error"),
     [
-        ([(":status", "503")], b"", "UNAVAILABLE: HTTP 503 without a gRPC status"),
-        ([(":status", "404")], b"no such path", "UNIMPLEMENTED: HTTP 404 without a gRPC status"),
-        ([(":status", "418")], b"", "UNKNOWN: HTTP 418 without a gRPC status"),
-        ([*LEADING, ("grpc-status", "0")], b"", "INTERNAL: 0 bytes that are not one message without compression"),
-        ([*LEADING, ("grpc-status", "0")], b"\0\0\0\0\3ok", "INTERNAL: 7 bytes that are not one message without"),
-        ([*LEADING, ("grpc-status", "0")], b"\1\0\0\0\2ok", "INTERNAL: 7 bytes that are not one message without"),
+        ([(":status", "503")], b"", "UNAVAILABLE: HTTP 503"),
+        ([(":status", "404")], b"no such path", "UNIMPLEMENTED: HTTP 404"),
+        ([(":status", "418")], b"", "UNKNOWN: HTTP 418"),
+        *[(GOOD, body, f"INTERNAL: {len(body)} bytes") for body in (b"", b"\0\0\0\0\3ok", b"\1\0\0\0\2ok")],
     ],
 )
 def test_an_answer_that_is_not_grpc(headers: Sequence[tuple[str, str]], body: bytes, error: str) -> None:
-    def answer(peer: Peer, event: Event) -> bool:
-        if isinstance(event, StreamEnded):
-            peer.h2.send_headers(event.stream_id, headers)
-            peer.h2.send_data(event.stream_id, body, end_stream=True)
-        return isinstance(event, StreamEnded)
+    def answer(peer: Peer, stream: int) -> None:
+        peer.h2.send_headers(stream, headers)
+        peer.h2.send_data(stream, body, end_stream=True)
 
-    with serving(answer) as server, client(server.address) as asked:
+    with serving(when_asked(answer)) as server, client(server.address) as asked:
         assert refused(asked).startswith(error)

@@ -1,230 +1,271 @@
 """What the Locust page is taught, asked as its form and its tabs ask it: a master and two workers, stand-in servers."""
 
-import contextlib
 import csv
 import io
 import json
 import os
 import shutil
+import socket
 import subprocess
-import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Iterator
+from contextlib import ExitStack
 from email.message import Message
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.unit import test_locust_runs as runs
-from tests.unit.test_locust_runs import DELAY_S, GRPC, HTTP, Page, Servers, free_port, python, until
+from locustfiles import health
+from locustfiles.routes import ROUTES
+from tests.unit.locust_processes import paths, python, until
+from tests.unit.locust_servers import StandIn, standing_in
+from tests.unit.tiny_artifacts import tiny
 
-environment, good = runs.environment, runs.good
-
-BATCHES = (1, 4, 8, 16, 32)
-STEPS = [*[f"onnx-http b{batch} c1" for batch in BATCHES], "onnx-http b1 c8", "onnx-http b1 c16"]
 MATRIX: dict[str, Any] = {"shape_class": "5-way matrix"}
-# Workers report every 3 s, and the page asks again after 2 s.
-SETTLED_S = 5.5
+STEPS = ["onnx-http b1 c1", "onnx-http b4 c1", "onnx-http b1 c8"]
+"""Of the matrix as locust_fast.py has it."""
+GRPC = [name for name, route in ROUTES.items() if route.format.protocol == "gRPC"]
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port: int = free.getsockname()[1]
+        return port
+
+
+class Page:
+    """Locust's web API, as its page uses it."""
+
+    def __init__(self, host: str) -> None:
+        self.port = free_port()
+        self._host = host
+
+    def get(self, path: str) -> tuple[int, Message, str]:
+        """Status, headers and text."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=10) as answer:
+                return answer.status, answer.headers, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.headers, error.read().decode()
+
+    def start(self, *routes: str, without: str = "", **changes: Any) -> Any:
+        """Post the form as the page does: with every field. Locust keeps what a form leaves out from the run before."""
+        form = {"batch": 1, "photo": "224x224", "target": "edge", "policy": "pooled", "step_seconds": 1}
+        form |= {"user_count": 2, "spawn_rate": 50, "host": self._host, "user_classes": routes} | changes
+        form.pop(without, None)
+        answer = self.post("/swarm", form)
+        if answer["success"]:  # from then on the numbers are this test's
+            until(lambda: self.stats()["state"] in ("spawning", "running"), "a running test")
+        return answer
+
+    def post(self, path: str, form: dict[str, Any]) -> Any:
+        body = urllib.parse.urlencode(form, doseq=True).encode()
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", body, timeout=10) as answer:
+            return json.load(answer)
+
+    def stats(self) -> dict[str, Any]:
+        return json.loads(self.get("/stats/requests")[2])
+
+    def counts(self) -> dict[str, tuple[int, int]]:
+        """Requests and failures by name."""
+        return {row["name"]: (row["num_requests"], row["num_failures"]) for row in self.stats()["stats"]}
+
+    def called(self, *routes: str, least: int) -> bool:
+        """Has each of the routes so many requests?"""
+        found = self.counts()
+        return all(found.get(name, (0, 0))[0] > least for name in routes)
+
+    def tab(self, name: str, stats: dict[str, Any] | None = None) -> list[dict[str, str]]:
+        """Its rows as its table shows them: a browser shows no leading blanks."""
+        tabs = (stats or self.stats())["extended_stats"]
+        (found,) = [one["data"] for one in tabs if one["key"] == name]
+        return [{key: text.strip() for key, text in row.items()} for row in found]
+
+    def csv(self, name: str) -> list[dict[str, str]]:
+        status, headers, text = self.get(f"/{name}.csv")
+        assert status == 200
+        assert headers["Content-Disposition"] == f"attachment; filename={name}.csv"
+        return list(csv.DictReader(io.StringIO(text)))
+
+    def stop(self) -> None:
+        """Stop the test, where there is one; its workers leave and join again."""
+        if self.stats()["state"] not in ("ready", "stopped"):
+            self.post("/stop", {})
+        until(lambda: self.stats()["state"] in ("ready", "stopped") and self.workers() == 2, "two workers that rest")
+
+    def workers(self) -> int:
+        return len(health.workers("127.0.0.1", self.port))
+
+
+def plain(rows: list[dict[str, str]]) -> list[dict[str, str]]:
+    """A table as its CSV has it. What is recent changes with the time of reading."""
+    left_out = ("name", "images_per_s_now")
+    return [
+        {key: text.replace(",", "").replace("–", "") for key, text in row.items() if key not in left_out}
+        for row in rows
+    ]
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def servers() -> Iterator[StandIn]:
+    with standing_in() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An empty results folder, which the master finds."""
-    folder = tmp_path_factory.mktemp("results")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RESULTS", str(folder))
-        yield folder
+    return tmp_path_factory.mktemp("results")
 
 
 @pytest.fixture(scope="module")
-def cluster(environment: None, results: Path) -> Iterator[Page]:
+def image(results: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """An image's environment, with a model `tiny` and a tensor per photo."""
+    return paths(tiny(tmp_path_factory.mktemp("artifacts"))) | {"RESULTS": str(results)}
+
+
+@pytest.fixture(scope="module")
+def cluster(servers: StandIn, image: dict[str, str]) -> Iterator[tuple[Page, list[subprocess.Popen[str]]]]:
     """A master with its page and two workers. Before it has any, it refuses to start."""
-    page, port = Page(free_port()), free_port()
-    master = ["-m", "locust", "--master", "--class-picker", "--web-port", page.address[1], "--master-bind-port", port]
-    worker = ["-m", "locust", "--worker", "--master-port", port]
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(python(master, stderr=subprocess.DEVNULL))
-        until(lambda: answers(page))
-        refusal = page.post("/swarm", user_count=9, spawn_rate=9, host="http://127.0.0.1:1")
-        assert "no worker is connected" in refusal["message"]
-        for _ in range(2):
-            stack.enter_context(python(worker, stderr=subprocess.DEVNULL))
-        until(lambda: page.workers() == 2)
-        yield page
+    page, port = Page(servers.host), free_port()
+    master = ["--master", "--class-picker", "--web-port", page.port, "--master-bind-port", port]
+    with ExitStack() as stack:
 
+        def locust(*options: Any) -> subprocess.Popen[str]:
+            quiet = {"stdin": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+            return stack.enter_context(python("-m", "locust", *options, env=image, **quiet))
 
-def start(page: Page, host: str, *routes: str, users: int = 2, without: str = "", **changes: Any) -> dict[str, Any]:
-    """Post the form as the page does: with every field. Locust keeps what a form leaves out from the run before."""
-    form = {"batch": 1, "photo": "224x224", "target": "edge", "policy": "pooled", "step_seconds": 1}
-    form |= {"user_count": users, "spawn_rate": users, "host": host, "user_classes": routes} | changes
-    form.pop(without, None)
-    return page.post("/swarm", **form)
+        processes = [locust(*master)]
+        until(page.stats, "the page")
+        assert "no worker" in page.start()["message"]
+        processes += [locust("--worker", "--master-port", port) for _ in range(2)]
+        until(lambda: page.workers() == 2, "two workers")
+        yield page, processes
 
 
 @pytest.fixture
-def page(cluster: Page) -> Iterator[Page]:
+def page(cluster: tuple[Page, Any]) -> Iterator[Page]:
     """Without any load, before and after."""
-    yield cluster
-    finish(cluster)
+    yield cluster[0]
+    cluster[0].stop()
 
 
-def answers(page: Page) -> bool:
-    with contextlib.suppress(OSError):
-        return bool(page.stats())
-    return False
-
-
-def get(page: Page, path: str) -> tuple[int, Message, str]:
-    """Status, headers and text."""
-    try:
-        with urllib.request.urlopen(f"{page.url}{path}", timeout=10) as answer:
-            return answer.status, answer.headers, answer.read().decode()
-    except urllib.error.HTTPError as error:
-        return error.code, error.headers, error.read().decode()
-
-
-def shown(page: Page, tab: str) -> list[dict[str, str]]:
-    """A tab's rows as its table shows them: a browser shows no leading blanks."""
-    (found,) = [one["data"] for one in page.stats()["extended_stats"] if one["key"] == tab]
-    return [{key: text.strip() for key, text in row.items()} for row in found]
-
-
-def downloaded(page: Page, name: str) -> list[dict[str, str]]:
-    status, headers, text = get(page, f"/{name}.csv")
-    assert status == 200
-    assert headers["Content-Disposition"] == f"attachment; filename={name}.csv"
-    return list(csv.DictReader(io.StringIO(text)))
-
-
-def finish(page: Page) -> None:
-    """Stop, and wait until the workers' last numbers have come."""
-    if page.stats()["state"] in ("spawning", "running"):
-        assert page.post("/stop")["success"]
-        until(lambda: page.stats()["state"] == "stopped")
-        time.sleep(SETTLED_S)
-
-
-def test_routes_tab_says_what_the_workers_did(good: Servers, page: Page) -> None:
+def test_routes_tab_says_what_the_workers_did(servers: StandIn, page: Page) -> None:
     """Requests are Locust's own count, p50 has two decimals, a pooled user has a connection; the CSV is the table."""
-    assert start(page, good.http, *HTTP, users=2 * len(HTTP))["success"]
-    until(lambda: all(page.counts().get(name, (0, 0))[0] > 120 for name in HTTP))
-    finish(page)
-    table = {row["route"]: row for row in shown(page, "routes")}
-    counts = page.counts()
-    assert set(table) == set(HTTP)
+    routes = ["jpeg-http", "onnx-http", "typed-grpc"]
+    assert page.start(*routes, user_count=2 * len(routes))["user_classes"] == routes
+    until(lambda: page.called(*routes, least=20), "twenty calls of each route")
+    stats = page.stats()
+    assert [worker["user_count"] for worker in stats["workers"]] == [3, 3]
+    counts = {row["name"]: row["num_requests"] for row in stats["stats"]}
+    table = {row["route"]: row for row in page.tab("routes", stats)}
+    assert set(table) == set(routes) == counts.keys() - {"Aggregated"}
     for name, row in table.items():
-        assert int(row["requests"].replace(",", "")) == counts[name][0]
-        assert row["failures"] == "0"
+        assert int(row["requests"].replace(",", "")) == counts[name]
         assert row["p50_ms"] == f"{float(row['p50_ms']):.2f}"
-        assert float(row["p50_ms"]) >= DELAY_S * 1000
+        assert float(row["p50_ms"]) >= servers.delay_s * 1000
         assert float(row["images_per_s"]) > 0
-        assert row["connections"] == "2"
+        assert (row["failures"], row["connections"]) == ("0", "2")
     assert table["onnx-http"]["sent_per_image"].startswith("602,")
-    for row in downloaded(page, "routes"):
-        bare = {key: text.replace(",", "").replace("–", "") for key, text in table[row["route"]].items()}
-        # What is recent changes with the time of reading.
-        del row["images_per_s_now"]
-        assert row.items() <= bare.items()
-    assert {row["route"] for row in json.loads(get(page, "/routes.json")[2])["routes"]} == set(HTTP)
+    page.stop()
+    until(lambda: plain(page.csv("routes")) == plain(page.tab("routes")), "the CSV that the table is")
+    assert {row["route"] for row in json.loads(page.get("/routes.json")[2])["routes"]} == set(routes)
 
 
-def test_a_new_test_begins_with_an_empty_table(good: Servers, page: Page) -> None:
+def test_a_new_test_begins_with_an_empty_table(page: Page) -> None:
     """Of the run before nothing is left; Locust's reset button empties the table too."""
-    assert start(page, good.http, "typed-http")["success"]
-    until(lambda: [row["route"] for row in shown(page, "routes")] == ["typed-http"])
-    finish(page)
-    with urllib.request.urlopen(f"{page.url}/stats/reset", b"", timeout=10) as answer:
-        assert answer.status == 200
-    until(lambda: shown(page, "routes") == [])
+    assert page.start("typed-http")["success"]
+    until(lambda: [row["route"] for row in page.tab("routes")] == ["typed-http"], "one route")
+    page.stop()
+    urllib.request.urlopen(f"http://127.0.0.1:{page.port}/stats/reset", b"", timeout=10).close()
+    until(lambda: page.tab("routes") == [], "an empty table")
 
 
 @pytest.mark.parametrize(("policy", "connections"), [("shared", range(1, 3)), ("cold", range(20, 10_000))])
-def test_the_policy_reaches_the_workers(policy: str, connections: range, good: Servers, page: Page) -> None:
-    """Eight users on a route: with `shared` one connection per worker at most, with `cold` one per call."""
-    assert start(page, good.grpc, *GRPC, users=8 * len(GRPC), policy=policy)["success"]
-    until(lambda: all(page.counts().get(name, (0, 0))[0] > 40 for name in GRPC))
-    rows = shown(page, "routes")
-    assert {row["route"] for row in rows} == set(GRPC)
+def test_the_form_reaches_the_workers(policy: str, connections: range, page: Page) -> None:
+    """Eight users on a route: with `shared` one connection per worker at most, with `cold` one per call; its batch."""
+    routes = ["onnx-grpc", "onnx-jpeg-grpc"]
+    assert page.start(*routes, user_count=8 * len(routes), policy=policy, batch=2)["success"]
+    until(lambda: page.called(*routes, least=20), "twenty calls of each route")
+    rows = page.tab("routes")
+    assert {row["route"] for row in rows} == set(routes)
     assert all(int(row["connections"].replace(",", "")) in connections for row in rows)
 
 
-def test_one_process_fills_the_table_too(good: Servers) -> None:
+def test_one_process_fills_the_table_too(servers: StandIn, image: dict[str, str]) -> None:
     """Locust without workers records and shows in the same process."""
-    page = Page(free_port())
-    with python(["-m", "locust", "--web-port", page.address[1], "--host", good.http], stderr=subprocess.DEVNULL):
-        until(lambda: answers(page))
-        assert page.post("/swarm", user_count=1, spawn_rate=1, target="direct")["success"] is False
-        assert page.post("/swarm", user_classes="jpeg-http", user_count=9, spawn_rate=9)["success"]
-        until(lambda: any(row["route"] == "jpeg-http" and int(row["requests"]) > 9 for row in shown(page, "routes")))
-        assert page.stats()["state"] in ("spawning", "running")
+    page = Page(servers.host)
+    with python("-m", "locust", "--web-port", page.port, env=image, stderr=subprocess.DEVNULL):
+        until(page.stats, "the page")
+        assert page.start(*ROUTES, target="direct")["success"] is False
+        assert page.start()["success"]
+        until(lambda: page.tab("routes"), "a row")
 
 
-def test_matrix_steps_through_batches_and_users_and_stops(good: Servers, page: Page) -> None:
+def test_matrix_steps_through_batches_and_users_and_stops(page: Page) -> None:
     """Each step is measured with its own batch and users, one route at a time; then the load ends by itself."""
-    assert start(page, good.http, "onnx-http", **MATRIX)["success"]
-    until(lambda: page.stats()["state"] == "running")
-    assert "is running: stop it first" in start(page, good.http)["message"]
-    until(lambda: page.stats()["state"] == "stopped")
-    until(lambda: all(row["requests"] not in ("0", "–") for row in shown(page, "matrix")))
-    rows = shown(page, "matrix")
-    assert [(row["step"], row["state"]) for row in rows] == [(step, "done") for step in STEPS]
-    # Of the warm-ups too: a user whose call fails connects again.
-    assert [row["failures"] for row in shown(page, "routes")] == ["0"]
-    assert {row["failures"] for row in rows} == {"0"}
-    assert [row["connections"] for row in rows] == ["1"] * len(BATCHES) + ["8", "16"]
+    assert page.start("onnx-http", **MATRIX)["success"]
+    assert "stop it first" in page.start("onnx-http")["message"]
+    until(lambda: page.stats()["state"] == "stopped", "the end of the matrix")
+    page.stop()
+    until(lambda: all(row["requests"] not in ("0", "–") for row in page.tab("matrix")), "numbers of each step")
+    rows = page.tab("matrix")
+    assert [(row["step"], row["state"], row["failures"]) for row in rows] == [(step, "done", "0") for step in STEPS]
+    assert [row["connections"] for row in rows] == ["1", "1", "8"]
     # A tensor request has a header of some 200 bytes: the more images share it, the fewer bytes has each.
-    sent = [float(row["sent_per_image"].replace(",", "")) for row in rows]
-    assert sent[:5] == sorted(set(sent[:5]), reverse=True)
-    assert sent[0] == sent[5] == sent[6]
-    assert [row["step"] for row in downloaded(page, "matrix")] == STEPS
-    (route,) = shown(page, "routes")
-    assert int(route["requests"].replace(",", "")) == page.counts()["onnx-http"][0]
-    assert (route["p50_ms"], route["images_per_s"]) == ("–", "–"), "a mix of all steps"
+    one, four, again = [float(row["sent_per_image"].replace(",", "")) for row in rows]
+    assert four < one == again
+    assert [row["step"] for row in page.csv("matrix")] == STEPS
+    (route,) = page.tab("routes")
+    # Of the warm-ups too: a user whose call fails connects again.
+    assert (route["failures"], route["p50_ms"], route["images_per_s"]) == ("0", "–", "–"), "a mix of all steps"
 
     # The batch of the last step is not left behind.
-    assert start(page, good.http, "onnx-http", without="batch")["success"]
-    until(lambda: [row["sent_per_image"] for row in shown(page, "routes")] == [rows[0]["sent_per_image"]])
+    assert page.start("onnx-http", without="batch")["success"]
+    until(lambda: [row["sent_per_image"] for row in page.tab("routes")] == [rows[0]["sent_per_image"]], "batch 1")
 
 
-def test_a_matrix_that_is_stopped_says_so(good: Servers, page: Page) -> None:
+def test_a_matrix_that_is_stopped_says_so(page: Page) -> None:
     """The step that was under way is marked, the later ones stay ahead, and an ordinary run can follow."""
-    assert start(page, good.http, "jpeg-http", step_seconds=60, **MATRIX)["success"]
-    until(lambda: shown(page, "matrix")[0].get("state") == "measuring")
-    finish(page)
-    assert [row["state"] for row in shown(page, "matrix")] == ["stopped"] + ["ahead"] * 6
-    assert start(page, good.http, "jpeg-http")["success"]
-    until(lambda: [row["images_per_s"] not in ("", "–") for row in shown(page, "routes")] == [True])
-    assert "before the 5-way matrix starts" in start(page, good.http, "jpeg-http", **MATRIX)["message"]
+    assert page.start("jpeg-http", step_seconds=60, **MATRIX)["success"]
+    until(lambda: page.tab("matrix")[0].get("state") == "measuring", "a step that is measured")
+    page.stop()
+    assert [row["state"] for row in page.tab("matrix")] == ["stopped", "ahead", "ahead"]
+    assert page.start("jpeg-http")["success"]
+    until(lambda: [row["images_per_s"] not in ("", "–") for row in page.tab("routes")] == [True], "a rate")
+    assert "stop it before" in page.start("jpeg-http", **MATRIX)["message"]
 
 
 @pytest.mark.parametrize(
-    ("form", "says"),
+    ("form", "word"),
     [
-        ({"policy": "none"}, "unknown policy none: choose pooled, shared, cold"),
-        ({"target": "moon"}, "target 'moon': choose edge, direct, or write an edge like http://edge:8080"),
-        ({"target": "direct"}, "only at the edge: typed-http"),
-        ({"shape_class": "Wave"}, "unknown shape class Wave: choose Default or 5-way matrix"),
-        (MATRIX | {"user_classes": ["typed-http", "onnx-http"]}, "the 5-way matrix has no typed-http: pick from jpeg-"),
-        (MATRIX | {"user_classes": ["nope"]}, "unknown user class nope: choose from jpeg-http"),
-        (MATRIX | {"batch": 8}, "the 5-way matrix sets the batch of each step itself: leave batch at 1"),
-        (MATRIX | {"step_seconds": "long"}, "step seconds long: choose 1 to 600"),
-        (MATRIX | {"step_seconds": "0"}, "step seconds 0: choose 1 to 600"),
-        (MATRIX | {"policy": "none"}, "unknown policy none"),
+        ({"user_classes": ["nope"]}, "nope"),
+        ({"batch": 2}, "torchserve-http"),
+        ({"policy": "none"}, "pooled"),
+        ({"target": "direct"}, "typed-http"),
+        ({"shape_class": "Wave"}, "Wave"),
+        (MATRIX | {"user_classes": ["typed-http", "onnx-http"]}, "typed-http"),
+        (MATRIX | {"user_classes": ["nope"]}, "nope"),
+        (MATRIX | {"batch": 8}, "batch"),
+        (MATRIX | {"step_seconds": "long"}, "step seconds"),
+        (MATRIX | {"step_seconds": "0"}, "step seconds"),
+        (MATRIX | {"policy": "none"}, "pooled"),
     ],
 )
-def test_refusals_say_what_to_choose(form: dict[str, Any], says: str, page: Page) -> None:
-    """A form that cannot be run is refused with one line, and nothing starts."""
-    answer = start(page, "http://127.0.0.1:1", **form)
+def test_a_form_that_cannot_be_run_is_refused(form: dict[str, Any], word: str, page: Page) -> None:
+    """With one line that says what is wrong, and nothing starts."""
+    answer = page.start(**form)
     assert answer["success"] is False
-    assert says in answer["message"]
+    assert word in answer["message"]
     assert page.stats()["state"] in ("ready", "stopped")
 
 
 def test_the_form_has_our_fields_and_no_shape_by_default(page: Page) -> None:
     """Batch, photo, target, policy, size, distance, step seconds are in it; its shapes: `Default`, then the matrix."""
-    html = get(page, "/")[2]
+    html = page.get("/")[2]
     arguments = json.loads(html.partition("window.templateArgs = ")[2].partition("\n")[0])
     assert {"batch", "photo", "target", "policy", "size", "distance", "step_seconds"} == set(arguments["extra_options"])
     assert arguments["extra_options"]["policy"]["choices"] == ["pooled", "shared", "cold"]
@@ -233,32 +274,40 @@ def test_the_form_has_our_fields_and_no_shape_by_default(page: Page) -> None:
     assert "./report" in html
 
 
-def test_report_is_the_newest(results: Path, page: Page) -> None:
-    """The latest date, then the last written; without any, one sentence that says how to make one."""
-    status, _, text = get(page, "/report")
-    assert status == 404
-    assert text == "There is no report yet. Make one with ./scripts/bench fiveway --quick\n"
+def test_report_is_the_newest_and_the_only_file_that_is_served(results: Path, tmp_path: Path, page: Page) -> None:
+    """The latest date, then the last written; no path leads elsewhere, and a link out of results/ is no report."""
+    status, _, text = page.get("/report")
+    assert (status, "./scripts/bench" in text) == (404, True)
     for number, where in enumerate(["2026-03-01/lab/b", "2026-03-01/lab/a", "2026-02-28/lab/z", "old/lab/x"]):
         (results / where).mkdir(parents=True)
         file = results / where / "report.html"
         file.write_text(f"<p>report of {where} é")
         os.utime(file, (9e8 + (100 - number if "03-01" in where else 999),) * 2)
-    status, headers, text = get(page, "/report")
+    status, headers, text = page.get("/report")
     assert (status, text) == (200, "<p>report of 2026-03-01/lab/b é")
     assert headers["Content-Type"].startswith("text/html")
     policy = headers["Content-Security-Policy"]
     assert policy.startswith("default-src 'none'; style-src 'unsafe-inline';")
     assert "script" not in policy
 
-
-def test_report_is_the_only_file_that_is_served(results: Path, tmp_path: Path, page: Page) -> None:
-    """No path in the address leads anywhere, and a link out of results/ is no report."""
     (tmp_path / "secret.html").write_text("secret")
-    shutil.rmtree(results / "2026-03-01", ignore_errors=True)
-    shutil.rmtree(results / "2026-02-28", ignore_errors=True)
+    for folder in results.iterdir():
+        shutil.rmtree(folder)
     (results / "2026-03-01" / "lab" / "run").mkdir(parents=True)
     (results / "2026-03-01" / "lab" / "run" / "report.html").symlink_to(tmp_path / "secret.html")
     for path in ("/report", "/report/../secret.html", "/report/%2e%2e/secret.html", "/report?path=../secret.html"):
-        status, _, text = get(page, path)
-        assert status == 404, path
-        assert "secret" not in text
+        status, _, text = page.get(path)
+        assert (status, "secret" in text) == (404, False), path
+
+
+def test_processes_end_at_once(cluster: tuple[Page, list[subprocess.Popen[str]]]) -> None:
+    """In the middle of calls a worker, then the master with the other worker, end by SIGTERM."""
+    page, (master, first, second) = cluster  # this test is the last: it leaves none of them
+    assert page.start(*GRPC, user_count=16)["success"]
+    until(lambda: page.called(*GRPC, least=5), "five calls of each route")
+    first.terminate()
+    assert first.wait(30) == 0
+    until(lambda: page.workers() == 1, "one worker")
+    master.terminate()
+    assert master.wait(30) == 0
+    assert second.wait(30) == 0

@@ -1,216 +1,177 @@
-"""The load generator as it runs: Locust's command line, its page, master and workers, smoke and headless commands.
+"""The load generator as it runs: Locust's command line, on a host and in an image, smoke and headless commands."""
 
-Each run is a process of its own, since Locust patches the standard library of the one it is in. The servers behind the
-routes are stand-ins with a set delay (locust_servers.py).
-"""
-
-import contextlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
-import time
-import urllib.parse
-import urllib.request
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import Any
 
 import pytest
 
-from locustfiles import health
+from locustfiles import headless
 from locustfiles.routes import ROUTES
+from tests.repository import ROOT
+from tests.unit.locust_processes import LOCUSTFILE, paths, python, run, until
+from tests.unit.locust_servers import StandIn, standing_in
 from tests.unit.tiny_artifacts import tiny
 
-HTTP = [name for name, route in ROUTES.items() if route.format.protocol == "HTTP"]
-GRPC = [name for name, route in ROUTES.items() if route.format.protocol == "gRPC"]
-DELAY_S = 0.02
 
-
-class Servers(NamedTuple):
-    """Where the stand-ins listen: one address per protocol, where the stack has one for both."""
-
-    http: str
-    grpc: str
-
-
-@contextlib.contextmanager
-def servers(mode: str, delay_s: float = DELAY_S) -> Iterator[Servers]:
-    script = Path(__file__).with_name("locust_servers.py")
-    with python([script, delay_s, mode], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        http, grpc = line(process.stdout).split()
-        yield Servers(f"http://127.0.0.1:{http}", f"http://127.0.0.1:{grpc}")
+@pytest.fixture
+def servers() -> Iterator[StandIn]:
+    with standing_in() as found:
+        yield found
 
 
 @pytest.fixture(scope="module")
-def good() -> Iterator[Servers]:
-    with servers("good") as where:
-        yield where
+def image(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """An image's environment, with a model `tiny` and a tensor per photo."""
+    return paths(tiny(tmp_path_factory.mktemp("artifacts")))
 
 
-@pytest.fixture(scope="module", autouse=True)
-def environment(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A model `tiny` with a tensor per photo, and the paths that the image sets."""
-    artifacts = tiny(tmp_path_factory.mktemp("artifacts"))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ARTIFACTS", str(artifacts))
-        patch.setenv("PYTHONPATH", f"{root}:{root / 'proto' / 'gen'}")
-        patch.setenv("LOCUST_LOCUSTFILE", str(root / "locustfiles" / "locustfile.py"))
-        patch.setenv("PYTHONUNBUFFERED", "1")
-        yield
+def test_a_host_without_the_stack_s_folders(servers: StandIn, tmp_path: Path) -> None:
+    """`locust -f locustfiles/locustfile.py` from the root: a class per route, of that name, and each has answers."""
+    plain = {"PATH": os.environ["PATH"], "ARTIFACTS": str(tmp_path / "none"), "MODEL": "tiny"}
+    command = [Path(sys.executable).with_name("locust"), "-f", "locustfiles/locustfile.py", "--host", servers.host]
+    command += ["--headless", "--users", len(ROUTES), "--spawn-rate", len(ROUTES), "--only-summary", "--json"]
+    with python(*command, cwd=ROOT, env=plain, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as locust:
+        until(lambda: len(servers.answered) == len(ROUTES) or locust.poll() is not None, "an answer over every route")
+        locust.send_signal(signal.SIGTERM)
+        out, err = locust.communicate(timeout=30)
+    rows = {row["name"]: row["num_failures"] for row in json.loads(out)}
+    assert rows == dict.fromkeys(ROUTES, 0), err
 
 
-@contextlib.contextmanager
-def python(arguments: list[Any], **options: Any) -> Iterator[subprocess.Popen[str]]:
-    """A Python process that does not outlive the test."""
-    command = [sys.executable, *map(str, arguments)]
-    with subprocess.Popen(command, text=True, start_new_session=True, **options) as process:
-        try:
-            yield process
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+def test_a_host_whose_stack_serves_something_else(servers: StandIn, tmp_path: Path) -> None:
+    """It says so before any load, and what to set."""
+    plain = {"PATH": os.environ["PATH"], "ARTIFACTS": str(tmp_path / "none"), "MODEL": "other"}
+    ask = ["-m", "locustfiles.smoke", "--host", servers.host, "jpeg-http"]
+    status, _, err = run(*ask, cwd=ROOT, env=plain)
+    assert status != 0
+    assert "MODEL" in err
+    assert not servers.answered
 
 
-def run(*arguments: Any) -> tuple[int, str, str]:
-    """Exit status, stdout and stderr of `python ...`."""
-    with python(list(arguments), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        out, err = process.communicate()
-    return process.returncode, out, err
+def test_smoke_asks_every_route_and_says_what_is_wrong(servers: StandIn, image: dict[str, str]) -> None:
+    """A line per route that answers; a refused call shows its status, a wrong answer what is missing."""
+    smoke = """
+import json, sys
+import locust
+from locustfiles import smoke
+for _ in sys.stdin:
+    print(json.dumps(smoke.main()), flush=True)
+"""
+    with python(
+        "-c",
+        smoke,
+        "--host",
+        servers.host,
+        env=image,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as asked:
+        assert asked.stdin
+        assert asked.stdout
+        assert asked.stderr
+        for servers.mode, status, word in (("good", 0, " ok "), ("errors", 1, "UNAVAILABLE"), ("short", 1, "0 of 1")):
+            print("go", file=asked.stdin, flush=True)
+            lines = [(asked.stderr if status else asked.stdout).readline() for _ in ROUTES]
+            assert [line.split()[0] for line in lines] == list(ROUTES)
+            assert all(word in line for line in lines), lines
+            assert json.loads(asked.stdout.readline()) == status
 
 
-def line(pipe: IO[str] | None) -> str:
-    assert pipe
-    return pipe.readline()
+def test_smoke_waits_for_a_route(servers: StandIn, image: dict[str, str]) -> None:
+    """With --wait it asks again until there is an answer, and says once what it waits for."""
+    servers.mode = "errors"
+    command = ["-m", "locustfiles.smoke", "--host", servers.host, "--wait", "60", "jpeg-http"]
+    with python(*command, env=image, stderr=subprocess.PIPE, stdout=subprocess.PIPE) as smoke:
+        assert smoke.stderr
+        assert "jpeg-http waiting: HTTP 503" in smoke.stderr.readline()
+        servers.mode = "good"
+        out, err = smoke.communicate(timeout=60)
+    assert (smoke.returncode, err) == (0, "")
+    assert out.startswith("jpeg-http ok")
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port: int = free.getsockname()[1]
-        return port
+def test_headless_runs_routes_at_once(
+    servers: StandIn, image: dict[str, str], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Two processes, a route of each client: answers on each, no failure, times above the server's own."""
+    routes = ["jpeg-http", "trt-grpc"]
+    for name, value in image.items():
+        monkeypatch.setenv(name, value)
+    options = ["--host", servers.host, "--seconds", "3", "--at-least", "20"]
+    monkeypatch.setattr(sys, "argv", ["headless", *options, *routes])
+    assert headless.main() == 0
+    result = json.loads(capfd.readouterr().out)
+    assert set(result["routes"]) == set(routes)
+    for row in result["routes"].values():
+        assert row["failures"] == 0
+        assert row["p50_ms"] >= servers.delay_s * 1000
 
 
-def until(condition: Callable[[], bool]) -> None:
-    """Wait for a condition, which is asked ten times a second; a test's own time limit ends it."""
-    while not condition():
-        time.sleep(0.1)
-
-
-def test_classes_have_the_names_of_the_routes() -> None:
-    """`locust --list` shows the route names and nothing else."""
-    status, out, _ = run("-m", "locust", "--list")
-    assert status == 0
-    assert out.split("\n")[1:-1] == [f"    {name}" for name in ROUTES]
-
-
-def test_command_line_refuses_before_any_load(good: Servers) -> None:
-    """An unknown class and a setting that a route cannot serve end Locust with a line that says why."""
-    status, _, err = run("-m", "locust", "--headless", "--run-time", "1s", "--host", good.http, "jpeg-htp")
-    assert status == 1
-    assert "Unknown User(s): jpeg-htp" in err
-    status, _, err = run("-m", "locust", "--headless", "--run-time", "1s", "--host", good.http, "--batch", 2, *HTTP)
-    assert status == 1
-    assert "only 1 image per request on torchserve-http" in err
-
-
-def test_smoke_asks_every_route_once(good: Servers) -> None:
-    """One line per route that answers, status 0."""
-    for host, names in ((good.http, HTTP), (good.grpc, GRPC)):
-        status, out, err = run("-m", "locustfiles.smoke", "--host", host, *names)
-        assert (status, err) == (0, "")
-        lines = out.splitlines()
-        assert [line.split(" ok ")[0] for line in lines] == names
-        assert all(float(line.split()[2]) >= DELAY_S * 1000 for line in lines)
+GOOD: dict[str, Any] = {"routes": {"jpeg-http": {"requests": 9}}, "errors": [], "late_workers": 0}
 
 
 @pytest.mark.parametrize(
-    ("mode", "http", "grpc"),
+    ("changes", "word"),
     [
-        ("errors", 'HTTP 503: {"error": {"code": "UNAVAILABLE", "message": "down"}}', "UNAVAILABLE: down"),
-        ("short", "an embedding for 0 of 1 images", "an embedding for 0 of 1 images"),
+        ({"routes": {"jpeg-http": {"requests": 9}, "trt-grpc": {"requests": 0}}}, "trt-grpc"),
+        ({"errors": [{"route": "typed-grpc", "count": 3, "error": "UNAVAILABLE"}]}, "UNAVAILABLE"),
+        ({"routes": {"jpeg-http": {"requests": 4}}}, "at least 5"),
+        ({"late_workers": 1}, "missing"),
     ],
 )
-def test_smoke_says_what_is_wrong(mode: str, http: str, grpc: str) -> None:
-    """A refused call shows its status, a wrong answer what is missing; the exit status is 1."""
-    with servers(mode) as where:
-        for host, names, error in ((where.http, HTTP, http), (where.grpc, GRPC, grpc)):
-            status, out, err = run("-m", "locustfiles.smoke", "--host", host, *names)
-            assert (status, out) == (1, "")
-            assert err.splitlines() == [f"{name} failed: {error}" for name in names]
+def test_headless_says_why_a_run_failed(changes: dict[str, Any], word: str) -> None:
+    """One sentence for each problem; none for a good run."""
+    assert headless.problems_of(GOOD, 5) == []
+    (problem,) = headless.problems_of(GOOD | changes, 5)
+    assert word in problem
 
 
-def test_smoke_waits_for_a_route() -> None:
-    """With --wait it asks again until the server is there, and says once what it waits for."""
+HELD_UP = """
+import time
+import locust
 
-    class Late(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["content-length"]))
-            self.wfile.write(b'HTTP/1.1 200 OK\r\ncontent-length: 23\r\n\r\n{"embeddings": [[1.5]]}')
-
-    port = free_port()
-    command = ["-m", "locustfiles.smoke", "--host", f"http://127.0.0.1:{port}", "--wait", "20", "jpeg-http"]
-    with python(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE) as smoke:
-        assert "jpeg-http waiting: HTTP connection" in line(smoke.stderr)
-        with HTTPServer(("127.0.0.1", port), Late) as late:
-            late.handle_request()
-        assert line(smoke.stdout).startswith("jpeg-http ok")
-        assert smoke.wait(10) == 0
+@locust.events.test_stop.add_listener
+def hold(environment, **_):
+    if isinstance(environment.runner, locust.runners.WorkerRunner):
+        time.sleep(2)
+"""
 
 
-def test_headless_runs_routes_at_once(good: Servers) -> None:
-    """Two processes, all routes of a protocol: answers on each, no failure, times above the server's own."""
-    for host, names in ((good.http, HTTP), (good.grpc, GRPC)):
-        status, out, err = run("-m", "locustfiles.headless", "--host", host, "--seconds", 3, "--at-least", 50, *names)
-        assert status == 0, err
-        result = json.loads(out)
-        assert set(result["routes"]) == set(names)
-        for row in result["routes"].values():
-            assert row["failures"] == 0
-            assert row["p50_ms"] >= DELAY_S * 1000
+def test_no_numbers_are_lost_where_the_machine_is_busy(servers: StandIn, image: dict[str, str], tmp_path: Path) -> None:
+    """Workers that are held up at the end of the run send their last numbers all the same; failures are in them."""
+    held_up, result_file, users = tmp_path / "held_up.py", tmp_path / "result.json", 4
+    held_up.write_text(HELD_UP)
+    command = ["-m", "locust", "-f", f"{LOCUSTFILE},{held_up}", "--headless", "--processes", 2, "--result", result_file]
+    command += ["--host", servers.host, "--users", users, "--spawn-rate", users, "jpeg-http"]
+    with python(*command, env=image, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as locust:
+        until(lambda: servers.called > 50 or locust.poll() is not None, "fifty calls")
+        servers.mode = "errors"
+        until(lambda: servers.refused > users or locust.poll() is not None, "failures")
+        locust.terminate()
+        assert locust.wait(60) == 1
+    result = json.loads(result_file.read_text())
+    row = result["routes"]["jpeg-http"]
+    # What is under way when a user is stopped has been asked, and is not counted.
+    assert 0 <= servers.called - row["requests"] <= users
+    assert 0 <= servers.refused - row["failures"] <= users
+    assert sum(error["count"] for error in result["errors"]) == row["failures"]
+    assert result["late_workers"] == 0
 
 
-def test_headless_fails_on_failures() -> None:
-    """A route that fails is in the result with its status, and the exit status is 1."""
-    with servers("errors") as where:
-        status, out, err = run(
-            "-m", "locustfiles.headless", "--host", where.grpc, "--seconds", 1, "typed-grpc", "trt-grpc"
-        )
-    assert status == 1
-    assert {error["route"] for error in json.loads(out)["errors"]} == {"typed-grpc", "trt-grpc"}
-    assert "UNAVAILABLE: down" in err
-
-
-def test_headless_fails_below_its_minimum(good: Servers) -> None:
-    """Too few requests to mean anything is a failure too."""
-    arguments = ["--seconds", 1, "--users", 1, "--processes", 1, "--at-least", 9999, "jpeg-http"]
-    status, _, err = run("-m", "locustfiles.headless", "--host", good.http, *arguments)
-    assert status == 1
-    assert "at least 9999 wanted" in err
-
-
-def test_users_overlap() -> None:
-    """The check that every process with users makes at its start passes."""
-    status, _, err = run("-c", "import locust; from locustfiles import overlap; overlap.check()")
-    assert status == 0, err
-
-
-def test_users_that_take_turns_are_caught() -> None:
-    """Without init_gevent users run one at a time, and nothing else tells: the check does."""
-    without = "import locust, grpc.experimental.gevent as g; g.init_gevent = lambda: None"
-    status, _, err = run("-c", f"{without}; from locustfiles import overlap; overlap.check()")
-    assert status == 1
-    assert "never waited all at once: they run one at a time" in err
-
-
-def test_a_user_that_is_alone_takes_no_turns() -> None:
-    """Its process waits with it, and only while it says so."""
-    alone = """
+def test_users_overlap(image: dict[str, str]) -> None:
+    """The check of each process with users passes; it fails in one whose user is alone, and waits without a thread."""
+    check = """
 import locust
 from locustfiles import overlap
 from locustfiles.clients import grpcio
+overlap.check()
 grpcio.alone = True
 try:
     overlap.check()
@@ -219,80 +180,13 @@ except RuntimeError:
     overlap.check()
     print("alone, and not")
 """
-    status, out, err = run("-c", alone)
+    status, out, err = run("-c", check, env=image)
     assert (status, out.strip()) == (0, "alone, and not"), err
 
 
-class Page:
-    """Locust's web API, as its page uses it."""
-
-    def __init__(self, port: int) -> None:
-        self.address = ("127.0.0.1", port)
-        self.url = f"http://127.0.0.1:{port}"
-
-    def post(self, path: str, **fields: Any) -> dict[str, Any]:
-        body = urllib.parse.urlencode(fields, doseq=True).encode()
-        with urllib.request.urlopen(f"{self.url}{path}", body, timeout=10) as answer:
-            return json.load(answer)
-
-    def stats(self) -> dict[str, Any]:
-        with urllib.request.urlopen(f"{self.url}/stats/requests", timeout=10) as answer:
-            return json.load(answer)
-
-    def counts(self) -> dict[str, tuple[int, int]]:
-        """Requests and failures by name."""
-        return {row["name"]: (row["num_requests"], row["num_failures"]) for row in self.stats()["stats"]}
-
-    def workers(self) -> int:
-        try:
-            return len(health.workers(*self.address))
-        except OSError:
-            return 0
-
-
-@pytest.fixture
-def cluster() -> Iterator[tuple[Page, list[subprocess.Popen[str]]]]:
-    """A master with its page and two workers."""
-    page, port = Page(free_port()), free_port()
-    master = ["-m", "locust", "--master", "--class-picker", "--host", "http://127.0.0.1:1"]
-    worker = ["-m", "locust", "--worker", "--master-port", port]
-    with contextlib.ExitStack() as stack:
-        processes = [
-            stack.enter_context(python(command, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
-            for command in ([*master, "--web-port", page.address[1], "--master-bind-port", port], worker, worker)
-        ]
-        until(lambda: page.workers() == 2)
-        yield page, processes
-
-
-def test_page_refuses_and_runs(good: Servers, cluster: tuple[Page, list[subprocess.Popen[str]]]) -> None:
-    """The page says no to what it cannot run, takes route names, and both workers send what its form says."""
-    page, _ = cluster
-    users: dict[str, Any] = {"user_count": 4, "spawn_rate": 4}
-    refusal = page.post("/swarm", user_classes=["nope"], host=good.http, **users)
-    assert refusal["success"] is False
-    assert "unknown user class nope: choose from jpeg-http" in refusal["message"]
-    assert page.post("/swarm", host=good.http, batch=2, **users)["success"] is False
-    assert page.stats()["state"] == "ready"
-
-    picked = ["jpeg-http", "trt-http"]
-    started = page.post("/swarm", user_classes=picked, host=good.http, batch=3, photo="360x640", **users)
-    assert (started["success"], started["user_classes"]) == (True, picked)
-    until(lambda: all(page.counts().get(name, (0, 0))[0] > 20 for name in picked))
-    assert [worker["user_count"] for worker in page.stats()["workers"]] == [2, 2]
-    counts = page.counts()
-    assert set(counts) == {*picked, "Aggregated"}
-    assert counts["Aggregated"][1] == 0
-
-
-def test_processes_end_at_once(good: Servers, cluster: tuple[Page, list[subprocess.Popen[str]]]) -> None:
-    """In the middle of calls, a worker and then the master with the other worker are gone within seconds of SIGTERM."""
-    page, (master, first, second) = cluster
-    assert page.post("/swarm", user_classes=GRPC, host=good.grpc, user_count=16, spawn_rate=16)["success"]
-    until(lambda: all(page.counts().get(name, (0, 0))[0] > 5 for name in GRPC))
-    first.terminate()
-    assert first.wait(3) == 0
-    until(lambda: page.workers() == 1)
-    master.terminate()
-    assert master.wait(5) == 0
-    assert second.wait(5) == 0
+def test_users_that_take_turns_are_caught(image: dict[str, str]) -> None:
+    """Without init_gevent users run one at a time, and nothing else tells: the check does."""
+    without = "import locust, grpc.experimental.gevent as g; g.init_gevent = lambda: None"
+    status, _, err = run("-c", f"{without}; from locustfiles import overlap; overlap.check()", env=image)
+    assert status == 1
+    assert "one at a time" in err

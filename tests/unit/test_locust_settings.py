@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
-from locustfiles import settings
+from locustfiles import serving, settings
 from locustfiles.routes import ROUTES
+from locustfiles.serving import NothingServed
 from locustfiles.settings import BadSetting
+from tests.unit.locust_servers import standing_in
 from tests.unit.tiny_artifacts import declare
 
 
@@ -37,61 +39,47 @@ def test_defaults_run_every_route_through_the_edge() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "routes", "says"),
+    ("changes", "routes", "word"),
     [
-        ({}, ["jpeg-htp"], "unknown user class jpeg-htp: choose from jpeg-http, onnx-http,"),
-        ({"batch": "0"}, ["jpeg-http"], "choose 1 to 32"),
-        ({"batch": "33"}, ["jpeg-http"], "choose 1 to 32"),
-        ({"batch": "many"}, ["jpeg-http"], "choose 1 to 32"),
-        ({"batch": "2"}, ["jpeg-http", "torchserve-grpc"], "only 1 image per request on torchserve-grpc"),
-        ({"photo": "1x1"}, ["jpeg-http"], "no photos of size 1x1"),
-        ({"target": "moon"}, ["jpeg-http"], "choose edge, direct, or write an edge like http://edge:8080"),
-        ({"policy": "none"}, ["jpeg-http"], "unknown policy none: choose pooled, shared, cold"),
-        ({"target": "direct"}, ["jpeg-http", "typed-http"], "only at the edge: typed-http"),
-        ({"host": "edge:8080"}, ["jpeg-http"], "write it like http://edge:8080"),
-        ({"host": "https://edge"}, ["jpeg-http"], "write it like http://edge:8080"),
-        ({"host": "http://edge:port"}, ["jpeg-http"], "write it like http://edge:8080"),
-        ({"host": "http://edge/v2"}, ["jpeg-http"], "write it like http://edge:8080"),
-        ({"host": ""}, ["jpeg-http"], "write it like http://edge:8080"),
+        ({}, ["jpeg-htp"], "unknown user class"),
+        *[({"batch": batch}, ["jpeg-http"], "1 to 32") for batch in ("0", "33", "many")],
+        ({"batch": "2"}, ["jpeg-http", "torchserve-grpc"], "on torchserve-grpc"),
+        ({"photo": "1x1"}, ["jpeg-http"], "size 1x1"),
+        ({"target": "moon"}, ["jpeg-http"], "moon"),
+        ({"policy": "none"}, ["jpeg-http"], "policy none"),
+        ({"target": "direct"}, ["jpeg-http", "typed-http"], "typed-http"),
+        *[
+            ({"host": host}, ["jpeg-http"], "http://edge:8080")
+            for host in ("edge:8080", "https://edge", "http://edge:port", "http://edge/v2", "")
+        ],
     ],
 )
-def test_refusals_say_what_to_choose(changes: dict[str, str], routes: list[str], says: str) -> None:
-    """A choice that cannot be run is refused before anything starts."""
-    with pytest.raises(BadSetting, match=says):
+def test_a_choice_that_cannot_be_run_is_refused(changes: dict[str, str], routes: list[str], word: str) -> None:
+    """Before anything starts, and the text says what is wrong."""
+    with pytest.raises(BadSetting, match=word):
         settings.parse(form(**changes), routes)
 
 
 @pytest.mark.parametrize(
-    ("host", "address"),
-    [("http://edge:8080", "edge:8080"), ("http://edge:8080/", "edge:8080"), ("http://edge", "edge:80")],
+    ("changes", "route", "address"),
+    [
+        ({"host": "http://edge:8080/"}, "jpeg-http", "edge:8080"),
+        ({"host": "http://edge"}, "jpeg-http", "edge:80"),
+        ({"target": "direct"}, "trt-grpc", "triton:8001"),
+        ({"target": "direct"}, "jpeg-http", "jpeg-http:8000"),
+        ({"target": "http://10.0.0.7:8080"}, "typed-http", "10.0.0.7:8080"),
+    ],
 )
-def test_host_becomes_an_address(host: str, address: str) -> None:
-    """HTTP and gRPC clients connect to one host:port, taken from the URL."""
-    assert settings.parse(form(host=host), ["jpeg-http"]).address(ROUTES["jpeg-http"]) == address
-
-
-def test_direct_goes_to_each_server() -> None:
-    """Without the edge every route has its own server's address."""
-    chosen = settings.parse(form(target="direct"), [name for name in ROUTES if name != "typed-http"])
-    assert chosen.address(ROUTES["trt-grpc"]) == "triton:8001"
-    assert chosen.address(ROUTES["jpeg-http"]) == "jpeg-http:8000"
-
-
-def test_an_edge_elsewhere_is_a_target() -> None:
-    """A URL as the target sends every route there, whatever the host says."""
-    chosen = settings.parse(form(target="http://10.0.0.7:8080"), ROUTES)
-    assert {chosen.address(route) for route in ROUTES.values()} == {"10.0.0.7:8080"}
+def test_where_a_route_goes(changes: dict[str, str], route: str, address: str) -> None:
+    """To the edge at the host's address, straight to its own server, or to an edge elsewhere whatever the host says."""
+    assert settings.parse(form(**changes), [route]).address(ROUTES[route]) == address
 
 
 def test_photos_are_not_for_a_model_of_tensors(served: Path) -> None:
     """Routes that make no sense for what is served are refused, each with its reason, and the others are named."""
     declare(served, "magika", None, images=False)
-    with pytest.raises(BadSetting) as refused:
+    with pytest.raises(BadSetting, match=r"jpeg-http: .*photos.*trt-http: .*magika_trt.*onnx-http, onnx-grpc"):
         settings.parse(form(), ["jpeg-http", "onnx-grpc", "trt-http"])
-    assert str(refused.value) == (
-        "jpeg-http: it takes photos, and magika takes tensors; trt-http: there is no magika_trt. "
-        "Choose from onnx-http, onnx-grpc"
-    )
     chosen = settings.parse(form(), ["onnx-http", "onnx-grpc"])
     assert chosen.served(ROUTES["onnx-http"]) == "magika"
 
@@ -105,14 +93,31 @@ def test_a_model_without_its_jpeg_model(served: Path) -> None:
 
 
 def test_nothing_served_says_what_to_do(served: Path) -> None:
-    """Without the models service's word, or with one that is broken, nothing can run."""
+    """A word of the models service that is broken, or none and nobody to ask: nothing can run."""
     for text in ("{}", "[", '{"schema": 2}'):
         (served / "serving.json").write_text(text)
-        with pytest.raises(BadSetting, match="start the stack first"):
+        with pytest.raises(BadSetting, match="start the stack"):
             settings.parse(form(), ["onnx-http"])
     (served / "serving.json").unlink()
-    with pytest.raises(BadSetting, match="No such file"):
-        settings.parse(form(), ["onnx-http"])
+    with pytest.raises(NothingServed, match="No such file"):
+        serving.now()
+    with pytest.raises(BadSetting, match="start the stack"):
+        settings.parse(form(host="http://127.0.0.1:1"), ["onnx-http"])
+
+
+@pytest.mark.parametrize(
+    ("model", "models", "images"),
+    [("tiny", ("tiny", "tiny_trt", "tiny_jpeg"), True), ("tiny_trt", ("tiny_trt",), False)],
+)
+def test_a_stack_is_asked_what_it_serves(
+    model: str, models: tuple[str, ...], images: bool, served: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where there is no word of the models service, Triton says what it holds of the model that MODEL names."""
+    (served / "serving.json").unlink()
+    monkeypatch.setenv("MODEL", model)
+    with standing_in() as servers:
+        found = settings.serving_at(servers.host)
+    assert (found.model, found.models, found.images, found.tensors) == (model, models, images, None)
 
 
 def test_direct_addresses_lead_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:

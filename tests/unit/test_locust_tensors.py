@@ -1,17 +1,14 @@
 """Requests made from a model's metadata, held against the bytes of Triton's own client, and the checks of answers."""
 
 import json
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import numpy as np
 import pytest
 import tritonclient.grpc as grpc_client
 import tritonclient.http as http_client
-from tritonclient.grpc.service_pb2 import ModelInferRequest, ModelInferResponse
+from tritonclient.grpc.service_pb2 import ModelInferRequest
 
 from locustfiles import calls, tensors
 from locustfiles.answers import WrongAnswer
@@ -19,6 +16,7 @@ from locustfiles.clients import Answer, CallError, Payload
 from locustfiles.routes import ROUTES
 from locustfiles.settings import BadSetting, Settings
 from locustfiles.tensors import Model, Tensor
+from tests.unit.locust_servers import Output, kserve
 from tests.unit.tiny_artifacts import declare
 
 MIXED = Model(
@@ -54,26 +52,16 @@ def artifacts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def triton() -> Iterator[str]:
-    """host:port of a server that describes `mixed` and knows no other model."""
+def triton(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Describes `mixed` and knows no other model."""
+    pages = {"/v2/models/mixed": METADATA, "/v2/models/mixed/config": CONFIG}
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            pages = {"/v2/models/mixed": METADATA, "/v2/models/mixed/config": CONFIG}
-            found = pages.get(self.path)
-            body = json.dumps(found or {"error": "Request for unknown model"}).encode()
-            self.send_response(200 if found else 404)
-            self.send_header("content-length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+    def get_json(address: str, path: str) -> Any:
+        if path not in pages:
+            raise CallError("HTTP 404: unknown model")
+        return pages[path]
 
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        yield f"127.0.0.1:{server.server_port}"
-        server.shutdown()
+    monkeypatch.setattr(tensors, "get_json", get_json)
 
 
 @pytest.mark.parametrize(("model", "batch"), [(MIXED, 1), (MIXED, 3), (STATES, 1)], ids=["one", "three", "unbatched"])
@@ -103,20 +91,20 @@ def test_requests_are_those_of_triton_s_own_client(model: Model, batch: int) -> 
     assert ours.images == batch
 
 
-def test_a_model_is_what_its_metadata_says(triton: str) -> None:
+def test_a_model_is_what_its_metadata_says(triton: None) -> None:
     """The batch dimension is Triton's own; strings in shapes are numbers; one request for each model."""
-    chosen = Settings(triton, batch=8)
+    chosen = Settings("edge:8080", batch=8)
     assert calls.model_of(ROUTES["onnx-http"], chosen) == MIXED
     assert calls.requests_of(ROUTES["onnx-grpc"], chosen)[0].images == 8
     with pytest.raises(BadSetting, match="mixed takes 8 at once: choose batch 1 to 8"):
-        calls.requests_of(ROUTES["onnx-http"], Settings(triton, batch=9))
+        calls.requests_of(ROUTES["onnx-http"], Settings("edge:8080", batch=9))
 
 
-def test_an_unknown_model_is_said(triton: str, artifacts: Path) -> None:
+def test_an_unknown_model_is_said(triton: None, artifacts: Path) -> None:
     """What Triton says of a model that it has not reaches the caller."""
     declare(artifacts, "other", None, images=False)
     with pytest.raises(CallError, match=r"HTTP 404: .*unknown model"):
-        calls.requests_of(ROUTES["onnx-http"], Settings(triton))
+        calls.requests_of(ROUTES["onnx-http"], Settings("edge:8080"))
 
 
 def test_draws_are_the_same_for_every_route() -> None:
@@ -128,64 +116,47 @@ def test_draws_are_the_same_for_every_route() -> None:
     assert {item["text"].shape for item in one} == {(2,)}
 
 
-def test_an_input_can_be_one_value(triton: str) -> None:
+def test_an_input_can_be_one_value(triton: None) -> None:
     """What config.pbtxt says of an input is what all of it holds; anything but a number is said."""
-    model = calls.model_of(ROUTES["onnx-http"], Settings(triton))
+    model = calls.model_of(ROUTES["onnx-http"], Settings("edge:8080"))
     assert {item["ids"].tolist()[0] for item in tensors.inputs(model)} == {7}
     wrong = Model("w", (Tensor("x", "FP32", (2,), "much"),), (), 0)
     with pytest.raises(CallError, match=r"load\.x is 'much' in config\.pbtxt"):
         tensors.inputs(wrong)
 
 
-def http_answer(outputs: dict[str, tuple[str, list[int], bytes]]) -> Answer:
-    about = [
-        {"name": name, "datatype": kind, "shape": shape, "parameters": {"binary_data_size": len(raw)}}
-        for name, (kind, shape, raw) in outputs.items()
-    ]
-    header = json.dumps({"outputs": about}).encode()
-    raw = b"".join(raw for _, _, raw in outputs.values())
-    return Answer(header + raw, {"inference-header-content-length": str(len(header))})
-
-
-def grpc_answer(outputs: dict[str, tuple[str, list[int], bytes]]) -> Answer:
-    message = ModelInferResponse(raw_output_contents=[raw for _, _, raw in outputs.values()])
-    for name, (kind, shape, _) in outputs.items():
-        message.outputs.add(name=name, datatype=kind, shape=shape)
-    return Answer(message.SerializeToString())
-
-
-ANSWERS = {"HTTP": http_answer, "gRPC": grpc_answer}
-GOOD: dict[str, tuple[str, list[int], bytes]] = {
+PROTOCOLS = ("HTTP", "gRPC")
+GOOD: dict[str, Output] = {
     "score": ("FP32", [2, 2], np.array([1, 2, 3, 4], "<f4").tobytes()),
     "label": ("BYTES", [2, 1], b"\x01\0\0\0a\x02\0\0\0bc"),
 }
 
 
-@pytest.mark.parametrize("protocol", ANSWERS)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_whole_answer_passes_and_is_one_vector(protocol: str) -> None:
     """Every output with a row per item; all of them by name, after a 1, are what parity compares."""
-    answer = ANSWERS[protocol](GOOD)
+    answer = Answer(*kserve(protocol, **GOOD))
     tensors.check(protocol, MIXED, answer, 2)
     assert tensors.flat(protocol, answer)[-4:].tolist() == [1, 2, 3, 4]
     assert len(tensors.flat(protocol, answer)) == 1 + len(GOOD["label"][2]) + 4
 
 
-@pytest.mark.parametrize("protocol", ANSWERS)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize(
     ("outputs", "says"),
     [
-        ({"score": GOOD["score"]}, "outputs .*label"),
-        (GOOD | {"score": ("FP32", [1, 4], GOOD["score"][2])}, "for 2 items"),
-        (GOOD | {"score": ("FP32", [2, 3], GOOD["score"][2])}, "16 bytes for output score"),
+        ({"score": GOOD["score"]}, "label"),
+        (GOOD | {"score": ("FP32", [1, 4], GOOD["score"][2])}, "2 items"),
+        (GOOD | {"score": ("FP32", [2, 3], GOOD["score"][2])}, "16 bytes"),
     ],
 )
 def test_a_part_of_an_answer_is_wrong(protocol: str, outputs: dict[str, Any], says: str) -> None:
     """A missing output, another number of rows, bytes that are not the shape's."""
     with pytest.raises(WrongAnswer, match=says):
-        tensors.check(protocol, MIXED, ANSWERS[protocol](outputs), 2)
+        tensors.check(protocol, MIXED, Answer(*kserve(protocol, **outputs)), 2)
 
 
-@pytest.mark.parametrize("protocol", ANSWERS)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_garbage_is_no_answer(protocol: str) -> None:
     """Bytes that are no KServe answer are a wrong answer, not a crash."""
     with pytest.raises(WrongAnswer):
@@ -198,4 +169,4 @@ def test_bf16_is_the_upper_half_of_a_float() -> None:
     payload: Payload = tensors.encode("gRPC", model, [{"x": tensors._typed(np.array([1.5]), "BF16")}], 0, 1)
     (raw,) = ModelInferRequest.FromString(payload.body).raw_input_contents
     assert raw == b"\xc0\x3f"
-    assert tensors.flat("gRPC", grpc_answer({"x": ("BF16", [1], raw)})).tolist() == [1, 1.5]
+    assert tensors.flat("gRPC", Answer(*kserve("gRPC", x=("BF16", [1], raw)))).tolist() == [1, 1.5]
