@@ -20,7 +20,7 @@ from locustfiles.settings import BadSetting
 
 
 def main() -> int:
-    options = commands.parser().parse_args()
+    options = commands.parse()
     try:
         return int(options.run(options))
     except BadSetting as bad:

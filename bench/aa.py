@@ -9,9 +9,11 @@ from dataclasses import replace
 from statistics import median_high
 from typing import Any
 
+from bench.analysis import statistics
 from bench.analysis.analysis import NO_DIFFERENCE, NO_VERDICT, analyse
 from bench.measure.measured import Cell, Run
 from bench.measure.plan import QUICK_BLOCKS, matrix
+from bench.result import QuickRuns, Ratio
 
 
 def cells(route: str, batches: Sequence[int], concurrency: Sequence[int], targets: Sequence[str]) -> list[Cell]:
@@ -24,31 +26,21 @@ def cells(route: str, batches: Sequence[int], concurrency: Sequence[int], target
     ]
 
 
-def judge(run: Run, blocks: int = QUICK_BLOCKS) -> list[dict[str, Any]]:
-    """A row per ratio: in how many quick runs A and B showed no difference, and how wide the intervals were.
-
-    {"batch", "users", "target", "measure", "runs", "same", "different": [text, ...], "no_verdict": n, "width": median}
-    """
-    rows: dict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
+def judge(run: Run, blocks: int = QUICK_BLOCKS, resamples: int = statistics.RESAMPLES) -> list[QuickRuns]:
+    """A row per ratio: in how many quick runs A and B showed no difference, and how wide the intervals were."""
+    rows: dict[tuple[Any, ...], list[Ratio]] = defaultdict(list)
     for one in quick_runs(run, blocks):
-        for ratio in analyse(one)["ratios"]:
-            rows[ratio["batch"], ratio["users"], ratio["target"], ratio["measure"]].append(ratio)
-    return [
-        {
-            "batch": batch,
-            "users": users,
-            "target": target,
-            "measure": measure,
-            "runs": len(ratios),
-            "same": sum(ratio["verdict"] == NO_DIFFERENCE for ratio in ratios),
-            "no_verdict": sum(ratio["verdict"] == NO_VERDICT for ratio in ratios),
-            "different": [ratio["text"] for ratio in ratios if ratio["verdict"] in ("lower", "higher")],
-            "width": median_high(widths)
-            if (widths := [one["high"] / one["low"] for one in ratios if one["low"]])
-            else None,
-        }
-        for (batch, users, target, measure), ratios in rows.items()
-    ]
+        for ratio in analyse(one, resamples=resamples).ratios:
+            rows[ratio.batch, ratio.users, ratio.target, ratio.measure].append(ratio)
+    found = []
+    for (batch, users, target, measure), ratios in rows.items():
+        verdicts = [ratio.verdict for ratio in ratios]
+        same, unjudged = (verdicts.count(word) for word in (NO_DIFFERENCE, NO_VERDICT))
+        different = [ratio.text for ratio in ratios if ratio.verdict in ("lower", "higher")]
+        widths = [ratio.high / ratio.low for ratio in ratios if ratio.low and ratio.high]
+        width = median_high(widths) if widths else None
+        found.append(QuickRuns(batch, users, target, measure, len(ratios), same, unjudged, different, width))
+    return found
 
 
 def quick_runs(run: Run, blocks: int) -> Iterator[Run]:

@@ -5,112 +5,117 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from bench import aa, truth
 from bench.analysis.analysis import analyse
 from bench.measure import plan
+from bench.measure.cells import parsed_settings
 from bench.measure.environment import collect
 from bench.measure.launcher import Window, launcher
-from bench.measure.measured import INTERRUPTED, RUNNING, Cell, Run, Visit, from_json
+from bench.measure.measured import INTERRUPTED, RUNNING, Cell, Run, Visit
 from bench.measure.plan import Plan
 from bench.measure.progress import Progress
 from bench.measure.run import carry_out, problems
-from bench.report import results, study_page, summary
+from bench.report import documents, results, study_page, summary
+from bench.report import report as pages
+from bench.result import Analysis
 from bench.studies import STUDIES
 from locustfiles import serving, settings
 from locustfiles.calls import model_of
 from locustfiles.clients.policy import POLICIES, POOLED
 from locustfiles.payloads import photo_sizes
 from locustfiles.routes import MAX_BATCH, ROUTES
-from locustfiles.study_routes import WAYS
+from locustfiles.study_routes import STUDY_ROUTES, WAYS
 from locustfiles.study_routes.fiveway import BATCHES, CONCURRENCY
-from locustfiles.study_routes.fiveway import ROWS as FIVEWAY
+from locustfiles.study_routes.fiveway import ROWS as FIVEWAY_ROWS
 
-AA = "aa"
-_WHICH = "which routes; default: those of the five that make sense for the served model"
+AA, FIVEWAY = "aa", "fiveway"
 
 
-def parser() -> argparse.ArgumentParser:
+def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """The options of a command line; one that the command does not know ends the program with those that it knows."""
     top = argparse.ArgumentParser(prog="scripts/bench", description="Measure, judge and keep.")
-    studies = top.add_subparsers(title="studies", required=True, metavar="STUDY")
+    commands = top.add_subparsers(title="studies", required=True, metavar="STUDY", dest="command")
+    _studies(commands)
+    _checks(commands)
+    _views(commands)
+    options, unknown = top.parse_known_args(arguments)
+    if unknown:
+        command: argparse.ArgumentParser = commands.choices[options.command]
+        shown = [action for action in command._actions if action.help != argparse.SUPPRESS]
+        known = [action.option_strings[-1] for action in shown if action.option_strings]
+        command.error(f"unknown {' '.join(unknown)}: choose from {', '.join(known)}")
+    return options
 
-    one = studies.add_parser("fiveway", help="the 5-way comparison", formatter_class=_Defaults)
-    one.add_argument("--quick", action="store_true", help="fewer cells, shorter: a useful table in under 5 minutes")
-    one.add_argument("--routes", type=_names, metavar="A,B", help=_WHICH)
-    one.add_argument("--batches", type=_numbers, metavar="N,N", help="images per request, with one user")
-    one.add_argument("--concurrency", type=_numbers, metavar="N,N", help="users at once, at batch 1")
-    one.add_argument("--photo", default=photo_sizes()[0], help=f"size of the photos: {', '.join(photo_sizes())}")
-    one.add_argument("--policy", type=_names, default=[POOLED], metavar="P,P", help=f"{', '.join(POLICIES)}")
-    one.add_argument(
-        "--rate", type=float, help="open loop: requests per second; --concurrency is then the most at once"
-    )
-    one.add_argument(
-        "--method", choices=[plan.FAIR, plan.PUBLISHED_METHOD], default=plan.FAIR, help="published: as the study did"
-    )
-    one.add_argument("--price-per-hour", type=float, metavar="X", help="adds the cost per million images")
-    _distances(one, "the profile `transport` has the proxy")
-    _common(one)
-    one.set_defaults(run=fiveway)
 
-    for study in STUDIES.values():
-        command = studies.add_parser(study.name, help=study.question, formatter_class=_Defaults)
+type _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+
+
+def _studies(commands: _Commands) -> None:
+    """A command per study; the 5-way comparison has a matrix, a load and a method to choose besides."""
+    for name, study in STUDIES.items():
+        command = _command(commands, name, study.question, fiveway if name == FIVEWAY else of_study)
+        command.set_defaults(study=name, target=None)
         command.add_argument("--quick", action="store_true", help="fewer cells, shorter: to see that it works")
-        command.add_argument(
-            "--routes", type=_names, metavar="A,B", help=f"which rows; default: all of {', '.join(study.routes)}"
-        )
+        rows = f"which rows; default: all that fit of {', '.join(STUDY_ROUTES[name])}"
+        command.add_argument("--routes", type=_names, metavar="A,B", help=rows)
         command.add_argument(
             "--policy", type=_names, metavar="P,P", help=f"instead of the study's: {', '.join(POLICIES)}"
         )
-        _distances(command, "instead of the study's")
-        _common(command)
-        command.set_defaults(run=of_study, study=study.name, target=None)
-
-    two = studies.add_parser("aa", help="one route against itself under two names", formatter_class=_Defaults)
-    two.add_argument("--route", default="onnx-http", help="which route")
-    two.add_argument("--runs", type=int, default=20, help="quick runs in a row")
-    two.add_argument("--batches", type=_numbers, default=[1], metavar="N,N", help="images per request, with one user")
-    two.add_argument("--concurrency", type=_numbers, default=[8], metavar="N,N", help="users at once, at batch 1")
-    _common(two)
-    two.set_defaults(run=against_itself)
-
-    three = studies.add_parser("truth", help="the same cells by wrk and a raw gRPC client", formatter_class=_Defaults)
-    three.add_argument("--routes", type=_names, metavar="A,B", help=_WHICH)
-    three.add_argument("--concurrency", type=_numbers, default=list(CONCURRENCY), metavar="N,N", help="users at once")
-    _common(three)
-    three.set_defaults(run=cross_check)
-
-    again = studies.add_parser("report", help="judge a result again and write its pages again")
-    again.add_argument("result", type=Path)
-    again.add_argument("--price-per-hour", type=float, metavar="X")
-    again.set_defaults(run=report)
-
-    table = studies.add_parser("readme", help="the README from stdin, with its table made from a result, to stdout")
-    table.add_argument("result", type=Path)
-    table.set_defaults(run=readme)
-
-    made = studies.add_parser("page", help="docs/studies/<study>.md, made from a result, to stdout")
-    made.add_argument("result", type=Path)
-    made.add_argument("other", type=Path, nargs="*", help="of the same study with another model")
-    made.set_defaults(run=page)
-
-    drawn = studies.add_parser("plot", help="docs/studies/<study>.svg, made from a result, to stdout")
-    drawn.add_argument("result", type=Path)
-    drawn.set_defaults(run=plot)
-
-    where = studies.add_parser(
-        "devices", help="docs/gpu.md from stdin, with its table made from every result, to stdout"
-    )
-    where.set_defaults(run=devices)
-    return top
+        command.add_argument(
+            "--distance",
+            type=_names,
+            metavar="D,D",
+            help="instead of the study's: round trip and bandwidth between client and edge, like"
+            " 0ms-100mbit,150ms-100mbit; the profile `transport` has the proxy",
+        )
+        if name == FIVEWAY:
+            _matrix(command)
+            command.add_argument("--photo", default=photo_sizes()[0], help=f"size: {', '.join(photo_sizes())}")
+            command.add_argument("--rate", type=float, help="open loop: requests per second, --concurrency at most")
+            command.add_argument("--method", choices=[plan.FAIR, plan.PUBLISHED_METHOD], default=plan.FAIR)
+            command.add_argument("--price-per-hour", type=float, metavar="X", help="adds the cost per million images")
 
 
-class _Defaults(argparse.ArgumentDefaultsHelpFormatter):
-    pass
+def _checks(commands: _Commands) -> None:
+    """How the instrument itself is checked."""
+    same = _command(commands, AA, "one route against itself under two names", against_itself)
+    same.add_argument("--route", default="onnx-http", help="which route")
+    same.add_argument("--runs", type=int, default=20, help="quick runs in a row")
+    _matrix(same, batches=[1], concurrency=[8])
+    other = _command(commands, truth.STUDY, "the same cells by wrk and a raw gRPC client", cross_check)
+    other.add_argument("--routes", type=_names, metavar="A,B", help="which routes; default: those of the five that fit")
+    other.add_argument("--concurrency", type=_numbers, default=list(CONCURRENCY), metavar="N,N", help="users at once")
 
 
-def _common(command: argparse.ArgumentParser) -> None:
+def _views(commands: _Commands) -> None:
+    """What is made of results."""
+    for name, text, run in (
+        ("report", "judge a result again and write its pages again", report),
+        ("readme", "the README from stdin, with its table made from a result, to stdout", readme),
+        ("page", "docs/studies/<study>.md, made from a result, to stdout", page),
+        ("plot", "docs/studies/<study>.svg, made from a result, to stdout", plot),
+        ("devices", "docs/gpu.md from stdin, with its table made from every result, to stdout", devices),
+    ):
+        command = commands.add_parser(name, help=text)
+        command.set_defaults(run=run)
+        if name != "devices":
+            command.add_argument("result", type=Path)
+        if name == "report":
+            command.add_argument("--price-per-hour", type=float, metavar="X")
+        if name == "page":
+            command.add_argument("other", type=Path, nargs="*", help="of the same study with another model")
+
+
+def _command(
+    commands: _Commands, name: str, text: str, run: Callable[[argparse.Namespace], int]
+) -> argparse.ArgumentParser:
+    """A command that measures, with the options that all of these have."""
+    command = commands.add_parser(name, help=text, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    command.set_defaults(run=run)
     command.add_argument(
         "--target",
         type=_names,
@@ -123,14 +128,17 @@ def _common(command: argparse.ArgumentParser) -> None:
     command.add_argument("--seconds", type=float, help="length of each visit at batch 1; twice as long at batch 32")
     command.add_argument("--seed", type=int, default=1, help="of the order of the visits and of open-loop schedules")
     command.add_argument("--results", type=Path, default=Path("/results"), help=argparse.SUPPRESS)
+    return command
 
 
-def _distances(command: argparse.ArgumentParser, more: str) -> None:
+def _matrix(
+    command: argparse.ArgumentParser, batches: Sequence[int] | None = None, concurrency: Sequence[int] | None = None
+) -> None:
     command.add_argument(
-        "--distance",
-        type=_names,
-        metavar="D,D",
-        help=f"round trip and bandwidth between client and edge, like 0ms-100mbit,150ms-100mbit; {more}",
+        "--batches", type=_numbers, default=batches, metavar="N,N", help="images per request, with one user"
+    )
+    command.add_argument(
+        "--concurrency", type=_numbers, default=concurrency, metavar="N,N", help="users at once, at batch 1"
     )
 
 
@@ -146,19 +154,30 @@ def _numbers(text: str) -> list[int]:
 
 
 def fiveway(options: argparse.Namespace) -> int:
-    routes = options.routes or settings.fit(FIVEWAY, serving.now())
+    routes = options.routes or settings.fit(FIVEWAY_ROWS, serving.now())
+    options.target, options.policy = options.target or [settings.EDGE], options.policy or [POOLED]
     batches = options.batches
     if batches is None:
         largest = largest_batch(routes[0], options) if routes else 1
         batches = [batch for batch in (plan.QUICK_BATCHES if options.quick else BATCHES) if batch <= largest]
     concurrency = options.concurrency if options.concurrency is not None else CONCURRENCY
-    cells = []
-    for target in options.target:
-        for policy in options.policy:
-            for route in routes:
-                base = Cell(route, route, policy=policy, target=target, photo=options.photo, rate=options.rate)
-                for distance in options.distance or [""]:
-                    cells += plan.matrix(replace(base, distance=distance), batches, concurrency)
+    cells = [
+        cell
+        for target, policy, route, distance in product(options.target, options.policy, routes, options.distance or [""])
+        for cell in plan.matrix(
+            Cell(
+                route,
+                route,
+                policy=policy,
+                target=target,
+                photo=options.photo,
+                rate=options.rate,
+                distance=distance,
+            ),
+            batches,
+            concurrency,
+        )
+    ]
     check(cells, options)
     if options.method == plan.PUBLISHED_METHOD:
         return measure(plan.published(cells, options.seed), options)
@@ -199,10 +218,7 @@ def against_itself(options: argparse.Namespace) -> int:
 
 def largest_batch(route: str, options: argparse.Namespace) -> int:
     """The most items in one request that the served model takes; raises BadSetting, CallError, OSError."""
-    chosen = settings.parse(
-        {"batch": 1, "photo": photo_sizes()[0], "target": options.target[0], "policy": POOLED, "host": options.host},
-        [route],
-    )
+    chosen = parsed_settings(Cell(route, route, target=options.target[0]), options.host)
     return MAX_BATCH if chosen.serving.images else model_of(ROUTES[route], chosen).largest
 
 
@@ -211,8 +227,7 @@ def check(cells: Sequence[Cell], options: argparse.Namespace) -> None:
     if not cells:
         raise settings.BadSetting("nothing to measure: name at least one route, and one batch or concurrency")
     for cell in cells:
-        chosen = {name: getattr(cell, name) for name in ("batch", "photo", "target", "policy", "size", "distance")}
-        parsed = settings.parse(chosen | {"host": options.host}, [cell.route])
+        parsed = parsed_settings(cell, options.host)
         if not parsed.serving.images and not WAYS[cell.route].modelless:
             model_of(WAYS[cell.route], parsed)
         if cell.users < 1:
@@ -233,7 +248,7 @@ def measure(chosen: Plan, options: argparse.Namespace) -> int:
     steps = chosen.blocks * len(chosen.cells)
 
     def save(run: Run) -> None:
-        results.write(folder, run, judged(run, price), pages=run.ended != RUNNING)
+        pages.write(folder, run, judged(run, price), pages=run.ended != RUNNING)
 
     with launcher(options.host, options.seed) as load, Progress(steps) as progress:
         minutes = chosen.seconds / 60
@@ -250,19 +265,19 @@ def measure(chosen: Plan, options: argparse.Namespace) -> int:
     return 1 if wrong else 0
 
 
-def judged(run: Run, price_per_hour: float | None) -> dict[str, Any]:
+def judged(run: Run, price_per_hour: float | None) -> Analysis:
     """The analysis of a run; of an A/A run, that of its quick runs too."""
     found = analyse(run, price_per_hour=price_per_hour)
-    if run.study != AA:
-        return found
-    return found | {"quick_runs": aa.judge(run, run.options["blocks"] or plan.QUICK_BLOCKS)}
+    if run.study == AA:
+        found.quick_runs = aa.judge(run, run.options["blocks"] or plan.QUICK_BLOCKS)
+    return found
 
 
 def cross_check(options: argparse.Namespace) -> int:
     cells = [
         Cell(route, route, users=users, target=target)
         for target in options.target
-        for route in options.routes or settings.fit(FIVEWAY, serving.now())
+        for route in options.routes or settings.fit(FIVEWAY_ROWS, serving.now())
         for users in options.concurrency
     ]
     check(cells, options)
@@ -288,16 +303,16 @@ def cross_check(options: argparse.Namespace) -> int:
 
 
 def report(options: argparse.Namespace) -> int:
-    run = from_json(results.load(options.result))
+    run = results.load(options.result).run
     folder = options.result if options.result.is_dir() else options.result.parent
-    results.write(folder, run, judged(run, options.price_per_hour))
+    pages.write(folder, run, judged(run, options.price_per_hour))
     print(shown(folder / "report.html"))
     return 0
 
 
 def readme(options: argparse.Namespace) -> int:
     result = results.load(options.result)
-    print(results.update_readme(sys.stdin.read(), result, str(options.result)), end="")
+    print(documents.update_readme(sys.stdin.read(), result, str(options.result)), end="")
     return 0
 
 
@@ -313,7 +328,7 @@ def plot(options: argparse.Namespace) -> int:
 
 
 def devices(_: argparse.Namespace) -> int:
-    print(results.update_devices(sys.stdin.read(), Path("/")), end="")
+    print(documents.update_devices(sys.stdin.read(), Path("/")), end="")
     return 0
 
 
@@ -337,4 +352,4 @@ def _window(options: argparse.Namespace, quick: bool) -> Callable[[Cell], Window
 
 def _as_text(options: argparse.Namespace) -> dict[str, Any]:
     """The options as they were given, for the result."""
-    return {name: value for name, value in vars(options).items() if name not in ("run", "results", "study")}
+    return {name: value for name, value in vars(options).items() if name not in ("run", "results", "study", "command")}

@@ -20,7 +20,7 @@ class Record(msgspec.Struct):
         return getattr(self, name)
 
 
-class Interval(Record, frozen=True):
+class Interval(Record):
     """A number with its limits at Analysis.confidence; None where there are too few blocks to know them."""
 
     value: float
@@ -34,7 +34,8 @@ class Interval(Record, frozen=True):
 
     def times(self, factor: float) -> "Interval":
         """This number `factor` times."""
-        return Interval(*(limit and limit * factor for limit in (self.value, self.low, self.high)))
+        low, high = (limit and limit * factor for limit in (self.low, self.high))
+        return Interval(self.value * factor, low, high)
 
 
 class Parity(Record):
@@ -199,13 +200,16 @@ class Ratio(Record, kw_only=True):
     """The measured factors that differ, in words."""
 
 
+Verdict = Literal["reproduced", "not reproduced", "cannot tell"]
+
+
 class Judged(Record):
     """A published claim and our verdict on it."""
 
     id: str
     claim: str
     published_verdict: str
-    verdict: Literal["reproduced", "not reproduced", "cannot tell"]
+    verdict: Verdict
     text: str
     cause: str
 
@@ -279,7 +283,7 @@ class Result(Record, kw_only=True):
             options={name: str(value) if isinstance(value, Path) else value for name, value in run.options.items()},
             environment=msgspec.convert(run.environment, Environment),
             parity=msgspec.convert(run.parity, dict[str, Parity]),
-            cells=[MeasuredCell(*_factors(cell), visits) for cell, visits in run.cells],
+            cells=[MeasuredCell(**_factors(cell), visits=visits) for cell, visits in run.cells],
             analysis=analysis,
         )
 
@@ -288,7 +292,7 @@ class Result(Record, kw_only=True):
         """What was measured: the result before its analysis."""
         facts = {name: getattr(self, name) for name in ("study", "method", "started_at", "ended", "options")}
         plain = {name: msgspec.to_builtins(self[name]) for name in ("environment", "parity")}
-        return Run(**facts, **plain, cells=[(Cell(*_factors(one)), one.visits) for one in self.cells])
+        return Run(**facts, **plain, cells=[(Cell(**_factors(one)), one.visits) for one in self.cells])
 
     @property
     def of_tensors(self) -> bool:
@@ -296,5 +300,5 @@ class Result(Record, kw_only=True):
         return self.environment.model.takes == "tensors"
 
 
-def _factors(cell: Cell) -> list[Any]:
-    return [getattr(cell, name) for name in Cell.__dataclass_fields__]
+def _factors(cell: Cell) -> dict[str, Any]:
+    return {name: getattr(cell, name) for name in Cell.__dataclass_fields__}

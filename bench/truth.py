@@ -99,9 +99,17 @@ def unfit(cell: Cell) -> str:
     return ""
 
 
-def wrk_command(about: Target, seconds: int, files: Sequence[Path]) -> list[str]:
+def wrk_command(about: Target, seconds: float, files: Sequence[Path]) -> list[str]:
     """wrk for whole seconds, with one connection per user, kept."""
-    options = ["-t1", f"-c{about.cell.users}", f"-d{seconds}s", "--timeout", f"{DEADLINE_S:g}s", "-s", str(WRK_SCRIPT)]
+    options = [
+        "-t1",
+        f"-c{about.cell.users}",
+        f"-d{seconds:g}s",
+        "--timeout",
+        f"{DEADLINE_S:g}s",
+        "-s",
+        str(WRK_SCRIPT),
+    ]
     return [WRK, *options, f"http://{about.address}{about.path}", "--", *map(str, files)]
 
 
@@ -114,26 +122,35 @@ def grpc_raw_command(about: Target, seconds: float, files: Sequence[Path]) -> li
     return [GRPC_RAW, *options, *map(str, files)]
 
 
-def from_wrk(stdout: str, users: int, result: Visit) -> None:
-    """Fill in a Visit from what generators/wrk.lua printed; raises GeneratorError.
+def read(about: Target, stdout: str, result: Visit) -> None:
+    """Fill in a Visit from the last line that a generator printed; raises GeneratorError.
+
+    {"requests", "failures", "errors": {what: calls}, "seconds", "latencies_us": [[latency, calls], ...]}
 
     wrk adds calls that were never made, to make up for those that a slow server kept it from making. Locust does not:
     they are taken out again (`uncorrected`), and what is left must be the calls that wrk counted.
     """
-    found = _last_line(WRK, stdout)
+    lines = [line for line in stdout.splitlines() if line.startswith("{")]
     try:
-        requests, runtime_us = int(found["requests"]), int(found["runtime_us"])
-        result.errors = {f"wrk: {kind}": int(count) for kind, count in found["errors"].items() if count}
+        found = json.loads(lines[-1])
+        requests, seconds, result.failures = int(found["requests"]), float(found["seconds"]), int(found["failures"])
+        result.errors = {str(text): int(count) for text, count in found["errors"].items()}
         steps = {int(latency): int(count) for latency, count in found["latencies_us"]}
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise GeneratorError(f"{WRK} printed something else than its script's result ({error!r})") from None
-    if requests >= users:
-        steps = uncorrected(steps, runtime_us // (requests // users))
-    late = result.errors.get("wrk: timeout", 0)
-    if not requests - late <= sum(steps.values()) <= requests or min(steps.values(), default=0) < 0:
-        raise GeneratorError(f"{WRK} recorded {sum(steps.values())} latencies of {requests} calls: use wrk 4.1")
-    _fill(result, steps, runtime_us / 1e6)
-    result.failures = sum(result.errors.values())
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise GeneratorError(f"{about.generator} printed something else than its result ({error!r})") from None
+    if about.generator == WRK:
+        if requests >= about.cell.users:
+            steps = uncorrected(steps, round(seconds * 1e6) // (requests // about.cell.users))
+        late = result.errors.get("timeout", 0)
+        if not requests - late <= sum(steps.values()) <= requests or min(steps.values(), default=0) < 0:
+            raise GeneratorError(f"{WRK} recorded {sum(steps.values())} latencies of {requests} calls: use wrk 4.1")
+    latency = Histogram()
+    for microseconds, count in steps.items():
+        latency.record(microseconds / 1e6, count)
+    result.latency, result.requests, result.steady_requests = latency.encode(), latency.count, float(latency.count)
+    result.steady_s = result.counted_s = seconds
+    if result.requests:
+        result.mean_ms = sum(microseconds * count for microseconds, count in steps.items()) / result.requests / 1e3
 
 
 def uncorrected(steps: Mapping[int, int], interval_us: int) -> dict[int, int]:
@@ -151,17 +168,6 @@ def uncorrected(steps: Mapping[int, int], interval_us: int) -> dict[int, int]:
     return {latency: count for latency, count in left.items() if count}
 
 
-def from_grpc_raw(stdout: str, result: Visit) -> None:
-    """Fill in a Visit from what grpc-raw printed; raises GeneratorError."""
-    found = _last_line(GRPC_RAW, stdout)
-    try:
-        result.errors = {str(text): int(count) for text, count in found["errors"].items()}
-        result.failures = int(found["failures"])
-        _fill(result, {int(latency): int(count) for latency, count in found["latencies_us"]}, float(found["seconds"]))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise GeneratorError(f"{GRPC_RAW} printed something else than its result ({error!r})") from None
-
-
 def generate(about: Target, block: int, seconds: float) -> Visit:
     """One visit to a cell by its generator; a visit that measured nothing says why in `problem`."""
     result = Visit(block, 0, datetime.now(UTC).isoformat(timespec="seconds"))
@@ -171,11 +177,13 @@ def generate(about: Target, block: int, seconds: float) -> Visit:
             for file, body in zip(files, about.bodies, strict=True):
                 file.write_bytes(body)
             if about.generator == WRK:
-                run(wrk_command(about, WARM_S, files), WARM_S + LIMIT_S)
-                whole = max(1, math.ceil(seconds))
-                from_wrk(run(wrk_command(about, whole, files), whole + LIMIT_S), about.cell.users, result)
+                if WARM_S:
+                    run(wrk_command(about, WARM_S, files), WARM_S + LIMIT_S)
+                seconds = max(1, math.ceil(seconds))
+                command = wrk_command(about, seconds, files)
             else:
-                from_grpc_raw(run(grpc_raw_command(about, seconds, files), seconds + LIMIT_S), result)
+                command = grpc_raw_command(about, seconds, files)
+            read(about, run(command, seconds + LIMIT_S), result)
         if result.failures:
             most = " ".join(max(result.errors, key=result.errors.__getitem__).split())[:200]
             raise GeneratorError(f"{about.generator}: {result.failures} calls failed, most with {most}")
@@ -292,12 +300,7 @@ def row(cell: Cell, locust: Sequence[Visit], truth: Sequence[Visit], ended: str 
         marks.append(f"fewer than {MIN_REQUESTS} calls: measure longer")
     return {
         "id": cell.id,
-        "route": cell.route,
-        "batch": cell.batch,
-        "users": cell.users,
-        "policy": cell.policy,
-        "target": cell.target,
-        "photo": cell.photo,
+        **{name: getattr(cell, name) for name in ("route", "batch", "users", "policy", "target", "photo")},
         "generator": GENERATORS[ROUTES[cell.route].format.protocol],
         "blocks": len(ours),
         "truth_requests": _calls(theirs),
@@ -340,14 +343,6 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def as_json(
-    rows: Sequence[Mapping[str, Any]], environment: Mapping[str, Any], options: Mapping[str, Any]
-) -> dict[str, Any]:
-    """The JSON form of a cross-check."""
-    about = {"schema": SCHEMA, "study": STUDY, "goal": GOAL}
-    return about | {"options": dict(options), "environment": dict(environment), "rows": list(rows)}
-
-
 def keep(
     folder: Path, rows: Sequence[Mapping[str, Any]], environment: Mapping[str, Any], options: Mapping[str, Any]
 ) -> int:
@@ -356,11 +351,10 @@ def keep(
     0: every cell was measured, whatever the errors are. 1: one was not. 130: interrupted. Raises results.ResultError.
     """
     print(table(rows))
+    about = {"schema": SCHEMA, "study": STUDY, "goal": GOAL, "options": options, "environment": environment}
     try:
         folder.mkdir(parents=True)
-        (folder / "truth.json").write_text(
-            json.dumps(as_json(rows, environment, options), indent=1, default=str) + "\n"
-        )
+        (folder / "truth.json").write_text(json.dumps(about | {"rows": rows}, indent=1, default=str) + "\n")
         (folder / "truth.md").write_text(table(rows) + "\n")
     except OSError as error:
         raise ResultError(
@@ -370,27 +364,6 @@ def keep(
     if any(INTERRUPTED in found["marks"] for found in rows):
         return INTERRUPTED_STATUS
     return int(any(found["marks"] for found in rows))
-
-
-def _fill(result: Visit, steps: Mapping[int, int], seconds: float) -> None:
-    latency = Histogram()
-    for microseconds, count in steps.items():
-        for _ in range(count):
-            latency.record(microseconds / 1e6)
-    result.latency = latency.encode()
-    result.requests = latency.count
-    result.steady_requests = float(latency.count)
-    result.steady_s = result.counted_s = seconds
-    if result.requests:
-        result.mean_ms = sum(microseconds * count for microseconds, count in steps.items()) / result.requests / 1e3
-
-
-def _last_line(name: str, stdout: str) -> Mapping[str, Any]:
-    lines = [line for line in stdout.splitlines() if line.startswith("{")]
-    try:
-        return dict(json.loads(lines[-1]))
-    except (IndexError, ValueError):
-        raise GeneratorError(f"{name} printed no result") from None
 
 
 def _estimates(cell: Cell, found: Sequence[Window], side: str) -> dict[str, Estimate]:

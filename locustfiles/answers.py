@@ -1,6 +1,7 @@
 """Is an answer for every image in? Cheap enough to be done after each call, outside of its clock.
 
-Values are not compared here: that the routes agree is checked before anything is measured.
+Values are not compared here: that the routes agree is checked before anything is measured. What it compares is what the
+readers (read_*) make of an answer: [N, D], a row of numbers per image. They raise ValueError, LookupError or TypeError.
 """
 
 import itertools
@@ -8,9 +9,12 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable
+from typing import Any
 
+import numpy as np
 from fiveway.vision.v1.vision_pb2 import PredictResponse
 from google.protobuf.message import DecodeError, Message
+from numpy.typing import NDArray
 from torchserve.inference_pb2 import PredictionResponse
 from tritonclient.grpc.service_pb2 import ModelInferResponse
 
@@ -74,6 +78,35 @@ def kserve_outputs(protocol: str, answer: Answer) -> list[RawTensor]:
         return [RawTensor(*one, raw) for one, raw in zip(about, raws, strict=True)]
     except (ValueError, LookupError, TypeError) as error:
         raise WrongAnswer("not a KServe v2 answer with raw outputs") from error
+
+
+def read_json(answer: Answer) -> Any:
+    """The rows of numbers in JSON of the JPEG server, of TorchServe and of the transcoded typed proto."""
+    message = json.loads(answer.body)
+    if "embeddings" in message:
+        return message["embeddings"]
+    if "predictions" in message:
+        return [prediction["embedding"]["values"] for prediction in message["predictions"]]
+    return [message["embedding"]]
+
+
+def read_torchserve_grpc(answer: Answer) -> Any:
+    return read_json(Answer(PredictionResponse.FromString(answer.body).prediction))
+
+
+def read_typed_grpc(answer: Answer) -> Any:
+    return [prediction.embedding.values for prediction in PredictResponse.FromString(answer.body).predictions]
+
+
+def read_kserve_http(answer: Answer) -> NDArray[np.float32]:
+    length = int(answer.headers["inference-header-content-length"])
+    (output,) = json.loads(answer.body[:length])["outputs"]
+    return np.frombuffer(answer.body, "<f4", offset=length).reshape(output["shape"])
+
+
+def read_kserve_grpc(answer: Answer) -> NDArray[np.float32]:
+    message = ModelInferResponse.FromString(answer.body)
+    return np.frombuffer(message.raw_output_contents[0], "<f4").reshape(message.outputs[0].shape)
 
 
 def _parsed[M: Message](kind: type[M], body: bytes) -> M:

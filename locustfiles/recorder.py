@@ -24,9 +24,9 @@ class Histogram:
         if encoded is not None:
             self.merge(encoded)
 
-    def record(self, seconds: float) -> None:
+    def record(self, seconds: float, calls: int = 1) -> None:
         """Below 1 us counts as 1 us, above 600 s as 600 s: nothing is dropped."""
-        self._counts.record_value(min(max(round(seconds * 1e6), LOWEST_US), HIGHEST_US))
+        self._counts.record_value(min(max(round(seconds * 1e6), LOWEST_US), HIGHEST_US), calls)
 
     def merge(self, encoded: str) -> None:
         """Add another histogram in its encoded form; raises ValueError when it is not one."""

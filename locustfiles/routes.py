@@ -21,13 +21,13 @@ class Format:
     """`HTTP` or `gRPC`: the client, and the type that Locust shows."""
     encode: payloads.Encoder
     check: answers.Check
+    read: Callable[[Answer], Any]
+    """What a program does with an answer before it can use it: its time is a column of its own. Answers to the same
+    question are equal in this form, whatever carried them (numpy arrays nearly so)."""
     headers: Mapping[str, str] = field(default_factory=dict)
     max_batch: int = MAX_BATCH
     tensors: bool = False
     """It can carry any model's tensors, not photos only."""
-    read: Callable[[Answer], Any] | None = None
-    """What a program does with an answer before it can use it: its time is a column of its own. Answers to the same
-    question are equal in this form, whatever carried them (numpy arrays nearly so). None: see parity.DECODERS."""
     grpcio: bool = False
     """gRPC by grpcio, the client of the published comparisons, which takes more CPU."""
     options: Sequence[tuple[str, int]] = ()
@@ -71,16 +71,20 @@ class Route:
         return self.of or self.name
 
 
-BASE64 = Format("HTTP", payloads.base64_json, answers.json_vectors, {"content-type": "application/json"})
-TYPED = Format("gRPC", payloads.typed_grpc, answers.typed_grpc)
+BASE64 = Format(
+    "HTTP", payloads.base64_json, answers.json_vectors, answers.read_json, {"content-type": "application/json"}
+)
+TYPED = Format("gRPC", payloads.typed_grpc, answers.typed_grpc, answers.read_typed_grpc)
 _BINARY = {"content-type": "application/octet-stream"}
-TENSOR_HTTP = Format("HTTP", payloads.kserve_http, answers.kserve_http, _BINARY, tensors=True)
-TENSOR_GRPC = Format("gRPC", payloads.kserve_grpc, answers.kserve_grpc, tensors=True)
-BYTES_HTTP = Format("HTTP", payloads.kserve_jpeg_http, answers.kserve_http, _BINARY)
-BYTES_GRPC = Format("gRPC", payloads.kserve_jpeg_grpc, answers.kserve_grpc)
+TENSOR_HTTP = Format("HTTP", payloads.kserve_http, answers.kserve_http, answers.read_kserve_http, _BINARY, tensors=True)
+TENSOR_GRPC = Format("gRPC", payloads.kserve_grpc, answers.kserve_grpc, answers.read_kserve_grpc, tensors=True)
+BYTES_HTTP = Format("HTTP", payloads.kserve_jpeg_http, answers.kserve_http, answers.read_kserve_http, _BINARY)
+BYTES_GRPC = Format("gRPC", payloads.kserve_jpeg_grpc, answers.kserve_grpc, answers.read_kserve_grpc)
 # TorchServe takes one image a call; it makes its batches itself.
-JPEG_HTTP = Format("HTTP", payloads.jpeg, answers.json_vectors, {"content-type": "image/jpeg"}, max_batch=1)
-JPEG_GRPC = Format("gRPC", payloads.torchserve_grpc, answers.torchserve_grpc, max_batch=1)
+JPEG_HTTP = Format(
+    "HTTP", payloads.jpeg, answers.json_vectors, answers.read_json, {"content-type": "image/jpeg"}, max_batch=1
+)
+JPEG_GRPC = Format("gRPC", payloads.torchserve_grpc, answers.torchserve_grpc, answers.read_torchserve_grpc, max_batch=1)
 
 _INFER = "/inference.GRPCInferenceService/ModelInfer"
 _PREDICTIONS = "/org.pytorch.serve.grpc.inference.InferenceAPIsService/Predictions"

@@ -6,7 +6,7 @@ A ratio gets a verdict only when nothing speaks against either cell (its *marks*
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from bench.analysis import claims, statistics
 from bench.analysis.statistics import IMAGES_PER_S, MIN_BLOCKS, Estimate, Window
@@ -55,15 +55,15 @@ class Measured:
         return sum(window.calls for window in self.windows)
 
 
-def analyse(run: Run, *, price_per_hour: float | None = None) -> Analysis:
+def analyse(run: Run, *, price_per_hour: float | None = None, resamples: int = statistics.RESAMPLES) -> Analysis:
     """Cells, ratios and hypotheses of a run. The same run always gives the same numbers.
 
     The price is for the machine that serves, in any currency: the cost is in the same.
     """
     study = STUDIES.get(run.study)
-    cells = [_measure(run, cell, price_per_hour) for cell, _ in run.cells]
+    cells = [_measure(run, cell, price_per_hour, resamples) for cell, _ in run.cells]
     ratios = [
-        _ratio(run, kind, a, b, measure)
+        _ratio(run, kind, a, b, measure, resamples)
         for kind, a, b in _pairs(cells, study.pairs if study else {})
         # In an open loop the schedule sets the throughput.
         for measure in ((P50, IMAGES_PER_S) if a.cell.rate is None else (P50,))
@@ -74,13 +74,13 @@ def analyse(run: Run, *, price_per_hour: float | None = None) -> Analysis:
     verdicts = []
     if study and not (study.of_photos and (run.environment.get("model") or {}).get("takes") == "tensors"):
         verdicts = claims.judge(study, factors, [*ratios, *claims.sizes(study, factors, found)], found)
-    return Analysis(statistics.CONFIDENCE, statistics.RESAMPLES, found, ratios, verdicts)
+    return Analysis(statistics.CONFIDENCE, resamples, found, ratios, verdicts)
 
 
-def _measure(run: Run, cell: Cell, price: float | None) -> Measured:
+def _measure(run: Run, cell: Cell, price: float | None, resamples: int) -> Measured:
     visits = run.visits(cell)
     windows = statistics.windows(visits, cell.batch)
-    estimates = _estimates(run, cell, windows)
+    estimates = _estimates(run, cell, windows, resamples)
     throughput = estimates.get(IMAGES_PER_S)
     requests, failures = sum(v.requests for v in visits), sum(v.failures for v in visits)
     images = (requests + failures) * cell.batch
@@ -106,20 +106,18 @@ def _measure(run: Run, cell: Cell, price: float | None) -> Measured:
         encode_ms=_mean(v.encode_ms for v in visits),
         decode_ms=_mean(v.decode_ms for v in visits),
         split={part: sum(parts[part] for parts in splits) / len(splits) for part in splits[0]} if splits else None,
-        calls_per_execution=sum(v.requests for v in visits if v.model_executions) / executions
-        if executions
-        else None,
+        calls_per_execution=sum(v.requests for v in visits if v.model_executions) / executions if executions else None,
         cost_per_million_images=_cost(throughput, price),
     )
     return Measured(cell, visits, windows, estimates, found)
 
 
-def _estimates(run: Run, cell: Cell, windows: Sequence[Window]) -> dict[str, Estimate]:
+def _estimates(run: Run, cell: Cell, windows: Sequence[Window], resamples: int) -> dict[str, Estimate]:
     """Throughput, and the percentiles that there are calls enough for. By the published method serial throughput is
     batch / p50, as published."""
     calls = sum(window.calls for window in windows)
     percents = {name: percent for name, (percent, least) in PERCENTS.items() if calls >= least}
-    found = statistics.estimates(windows, cell.id, percents)
+    found = statistics.estimates(windows, cell.id, percents, resamples)
     if run.method == PUBLISHED_METHOD and cell.users == 1 and P50 in found:
         p50 = found[P50]
         per_second = replace(p50, value=cell.batch / p50.value * 1e3, resampled=cell.batch / p50.resampled * 1e3)
@@ -251,8 +249,10 @@ def _pairs(cells: Sequence[Measured], pairs: Mapping[tuple[str, str], str]) -> l
     return found
 
 
-def _ratio(run: Run, kind: str, a: Measured, b: Measured, measure: Literal["p50_ms", "images_per_s"]) -> Ratio:
-    estimate, blocks = _divide(run, a, b, measure)
+def _ratio(
+    run: Run, kind: str, a: Measured, b: Measured, measure: Literal["p50_ms", "images_per_s"], resamples: int
+) -> Ratio:
+    estimate, blocks = _divide(run, a, b, measure, resamples)
     interval = statistics.interval(estimate) if estimate else None
     unequal = _unequal_connections(a, b) if kind == PROTOCOL else None
     reasons = [f"{one.cell.name}: {mark}" for one in (a, b) for mark in one.found.marks]
@@ -279,9 +279,9 @@ def _ratio(run: Run, kind: str, a: Measured, b: Measured, measure: Literal["p50_
         policy=a.cell.policy,
         target=a.cell.target,
         measure=measure,
-        value=interval and interval.value,
-        low=interval and interval.low,
-        high=interval and interval.high,
+        value=interval.value if interval else None,
+        low=interval.low if interval else None,
+        high=interval.high if interval else None,
         p_value=statistics.p_value(estimate) if estimate and verdict != NO_VERDICT else None,
         verdict=verdict,
         text=text,
@@ -299,13 +299,13 @@ def doubt_what_may_be_chance(ratios: Sequence[Ratio]) -> None:
             ratio.text = f"{NO_DIFFERENCE}: {ratio.text} may be chance among {len(judged)} comparisons"
 
 
-def _divide(run: Run, a: Measured, b: Measured, measure: str) -> tuple[Estimate | None, int]:
+def _divide(run: Run, a: Measured, b: Measured, measure: str, resamples: int) -> tuple[Estimate | None, int]:
     """a / b over the blocks that both have, and how many those are."""
-    found = a.estimates, b.estimates
+    found = [a.estimates, b.estimates]
     blocks = {window.block for window in a.windows} & {window.block for window in b.windows}
     if [window.block for window in a.windows] != [window.block for window in b.windows]:
         windows = statistics.shared(a.windows, b.windows)
-        found = _estimates(run, a.cell, windows[0]), _estimates(run, b.cell, windows[1])
+        found = [_estimates(run, one.cell, mine, resamples) for one, mine in zip((a, b), windows, strict=True)]
     if measure not in found[0] or measure not in found[1]:
         return None, len(blocks)
     return statistics.ratio(found[0][measure], found[1][measure]), len(blocks)
@@ -369,9 +369,9 @@ def _why(a: Measured, b: Measured) -> list[str]:
     if _differs(mine.calls_per_execution, other.calls_per_execution):
         mean = f"{mine['calls_per_execution']:.2f} against {other['calls_per_execution']:.2f}"
         why.append(f"calls that the model ran at once: {mean}")
-    cpu = mine.client_cpu, other.client_cpu
-    if None not in cpu and abs(cpu[0] - cpu[1]) > SHOWN:
-        why.append(f"busiest load process: {share(cpu[0])} of a core against {share(cpu[1])}")
+    if mine.client_cpu is not None and other.client_cpu is not None and abs(mine.client_cpu - other.client_cpu) > SHOWN:
+        cores = f"{share(mine.client_cpu)} of a core against {share(other.client_cpu)}"
+        why.append(f"busiest load process: {cores}")
     return why
 
 

@@ -12,15 +12,27 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from bench.figures import figure
-from bench.result import Found, Judged
+from bench.result import Found, Judged, Verdict
 from bench.studies.study import (
-    CANNOT_TELL, EQUAL, HIGHER, LOWER, NOT_REPRODUCED, P50, PER_SECOND, RECEIVED, REPRODUCED, SAME, SIZE_SHARE, TIME,
-    Claim, Study,
+    CANNOT_TELL,
+    EQUAL,
+    HIGHER,
+    LOWER,
+    NOT_REPRODUCED,
+    P50,
+    PER_SECOND,
+    RECEIVED,
+    REPRODUCED,
+    SAME,
+    SIZE_SHARE,
+    TIME,
+    Claim,
+    Study,
 )  # fmt: skip
 
 SHOWS, CONTRADICTS, UNCLEAR = "shows it", "contradicts it", "does not tell"
 REASONS = 3
-"""How many measured factors a cause names."""
+"""How many measured factors a cause names, and how many ratios a refutation."""
 
 Factors = Mapping[str, Mapping[str, Any]]
 """The factors of cells, by id."""
@@ -61,7 +73,14 @@ def _row_and_rest(cell: Mapping[str, Any]) -> tuple[str, tuple[Any, ...]]:
 def _size(pair: tuple[str, str], a: Any, b: Any) -> Ratio:
     """Counted, so its interval is a point."""
     value = a[RECEIVED] / b[RECEIVED]
-    about: dict[str, Any] = {"a": a["id"], "b": b["id"], "a_name": pair[0], "b_name": pair[1], "measure": RECEIVED, "why": []}
+    about: dict[str, Any] = {
+        "a": a["id"],
+        "b": b["id"],
+        "a_name": pair[0],
+        "b_name": pair[1],
+        "measure": RECEIVED,
+        "why": [],
+    }
     verdict = "no verdict" if a["marks"] or b["marks"] else LOWER if value < 1 else HIGHER
     return about | {"value": value, "low": value, "high": value, "verdict": verdict}
 
@@ -88,7 +107,7 @@ def side(claim: Claim, ratio: Ratio) -> str:
 
 
 def _about(claim: Claim, ratios: Iterable[Ratio], cells: Factors) -> list[Ratio]:
-    """The ratios of its pairs and its measure, where its cells are; with `largest`, in the cells with the most of it."""
+    """The ratios of its pairs and measure, where its cells are; with `largest`, in the cells with the most of it."""
     found = [
         ratio
         for ratio in ratios
@@ -115,12 +134,13 @@ def _judge(study: Study, claim: Claim, ratios: Sequence[Ratio], found: Mapping[s
     sides = [(ratio, side(claim, ratio)) for ratio in ratios]
     shown = {word for _, word in sides}
     refuted = shown == {CONTRADICTS} or (claim.everywhere and CONTRADICTS in shown)
-    verdict = REPRODUCED if shown == {SHOWS} else NOT_REPRODUCED if refuted else CANNOT_TELL
-    if claim.everywhere and refuted:  # what refutes it is enough
-        sides = [(ratio, word) for ratio, word in sides if word == CONTRADICTS]
-    text = "; ".join(f"{_number(ratio)}: {word}" for ratio, word in sides)
-    if len(sides) < len(ratios):
-        text = f"{len(sides)} of {len(ratios)} ratios contradict it; {text}"
+    decided: Verdict = NOT_REPRODUCED if refuted else CANNOT_TELL
+    verdict: Verdict = REPRODUCED if shown == {SHOWS} else decided
+    counted = ""
+    if claim.everywhere and refuted:  # a few that refute it are enough
+        against = [(ratio, word) for ratio, word in sides if word == CONTRADICTS]
+        sides, counted = against[:REASONS], f"{len(against)} of {len(ratios)} ratios contradict it; "
+    text = counted + "; ".join(f"{_number(ratio)}: {word}" for ratio, word in sides)
     # Of the ratios that decide, the first: the tables have all of them.
     deciding = next((ratio for ratio, word in sides if word != UNCLEAR), ratios[0])
     a, b = deciding["a"], deciding["b"]

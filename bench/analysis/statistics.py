@@ -34,8 +34,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.result import Interval
 from bench.measure.measured import Visit
+from bench.result import Interval
 from locustfiles.recorder import Histogram
 
 CONFIDENCE = 0.95

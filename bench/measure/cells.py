@@ -1,17 +1,21 @@
 """A cell as the load's own choices."""
 
+from typing import Any
+
 from bench.measure.measured import Cell
+from locustfiles import settings
 from locustfiles.settings import Settings, edge_address
+
+
+def parsed_settings(cell: Cell, host: str) -> Settings:
+    """The choices of a cell, checked; raises BadSetting."""
+    return settings.parse(_chosen(cell) | {"host": host}, [cell.route])
 
 
 def settings_of(cell: Cell, host: str) -> Settings:
     """The choices of a cell that has been checked; raises BadSetting."""
-    return Settings(
-        edge_address(host),
-        cell.batch,
-        cell.photo,
-        cell.target,
-        cell.policy,
-        size=cell.size,
-        distance=cell.distance,
-    )
+    return Settings(edge_address(host), **_chosen(cell))
+
+
+def _chosen(cell: Cell) -> dict[str, Any]:
+    return {name: getattr(cell, name) for name in ("batch", "photo", "target", "policy", "size", "distance")}

@@ -13,7 +13,6 @@ from gevent.event import Event
 from bench.measure import split
 from bench.measure.arrivals import arrivals
 from bench.measure.measured import Cell, timed_ms
-from bench.measure.parity import DECODERS
 from locustfiles import settings
 from locustfiles.clients import Answer
 from locustfiles.recorder import Histogram
@@ -192,9 +191,7 @@ class Meter:
 
     def _decode_ms(self) -> float | None:
         """Median time to read the window's last answer."""
-        form = WAYS[self._cell.route].format
-        read, answer = form.read or DECODERS.get(form.encode), self._answer
         try:
-            return timed_ms(partial(read, answer)) if read and answer else None
+            return timed_ms(partial(WAYS[self._cell.route].format.read, self._answer)) if self._answer else None
         except (ValueError, LookupError, TypeError):  # no embeddings: a model that takes tensors
             return None

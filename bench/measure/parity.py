@@ -8,16 +8,12 @@ Where an answer is no embedding, all that ask the same (Route.asks) must be answ
 first of them.
 """
 
-import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from fiveway.vision.v1.vision_pb2 import PredictResponse
 from numpy.typing import NDArray
-from torchserve.inference_pb2 import PredictionResponse
-from tritonclient.grpc.service_pb2 import ModelInferResponse
 
 from bench.measure.cells import settings_of
 from bench.measure.measured import Cell
@@ -26,7 +22,7 @@ from locustfiles.answers import WrongAnswer
 from locustfiles.calls import check_of, requests_of
 from locustfiles.clients import Answer, CallError
 from locustfiles.routes import Route
-from locustfiles.settings import BadSetting, Settings, edge_address
+from locustfiles.settings import BadSetting
 from locustfiles.study_routes import WAYS
 from locustfiles.user import connect
 
@@ -79,7 +75,6 @@ def _equal(cells: Sequence[Cell], host: str) -> dict[str, _Verdict]:
     verdicts: dict[str, _Verdict] = {}
     for cell in dict.fromkeys(replace(cell, distance="", batch=1, users=1, gather=False) for cell in cells):
         route = WAYS[cell.route]
-        assert route.format.read
         try:
             chosen = settings_of(cell, host)
             client = connect(route, chosen)
@@ -119,7 +114,7 @@ def _ask(name: str, host: str, target: str, photo: str, batch: int) -> Answers:
     names = payloads.photos(photo)
     found: Answers = []
     for size in dict.fromkeys((1, batch)):
-        chosen = Settings(edge_address(host), size, photo, target)
+        chosen = settings_of(Cell(name, name, size, photo=photo, target=target), host)
         client = connect(route, chosen)
         try:
             # The n-th request of one image is the n-th photo; the first request of a batch begins with the first photo.
@@ -130,7 +125,7 @@ def _ask(name: str, host: str, target: str, photo: str, batch: int) -> Answers:
                 if not chosen.serving.images:
                     found.append((f"request {index} of batch {size}", tensors.flat(route.format.protocol, answer)))
                     continue
-                vectors = _decode(route.format.read or DECODERS[route.format.encode], answer, payload.images)
+                vectors = _decode(route.format.read, answer, payload.images)
                 found += [(names[(index + i) % len(names)], vector) for i, vector in enumerate(vectors)]
         finally:
             client.close()
@@ -178,45 +173,3 @@ def _decode(decoder: Callable[[Answer], Any], answer: Answer, images: int) -> Ve
     if vectors.ndim != 2 or len(vectors) != images:
         raise WrongAnswer(f"embeddings of shape {list(vectors.shape)} for {images} images")
     return vectors
-
-
-def _json(answer: Answer) -> Any:
-    """The JPEG server's, the transcoded typed proto's, or TorchServe's JSON."""
-    message = json.loads(answer.body)
-    if "embeddings" in message:
-        return message["embeddings"]
-    if "predictions" in message:
-        return [prediction["embedding"]["values"] for prediction in message["predictions"]]
-    return [message["embedding"]]
-
-
-def _torchserve_grpc(answer: Answer) -> Any:
-    return _json(Answer(PredictionResponse.FromString(answer.body).prediction))
-
-
-def _typed_grpc(answer: Answer) -> Any:
-    return [prediction.embedding.values for prediction in PredictResponse.FromString(answer.body).predictions]
-
-
-def _kserve_http(answer: Answer) -> Any:
-    length = int(answer.headers["inference-header-content-length"])
-    (output,) = json.loads(answer.body[:length])["outputs"]
-    return np.frombuffer(answer.body, "<f4", offset=length).reshape(output["shape"])
-
-
-def _kserve_grpc(answer: Answer) -> Any:
-    message = ModelInferResponse.FromString(answer.body)
-    return np.frombuffer(message.raw_output_contents[0], "<f4").reshape(message.outputs[0].shape)
-
-
-DECODERS: Mapping[payloads.Encoder, Callable[[Answer], Any]] = {
-    payloads.base64_json: _json,
-    payloads.jpeg: _json,
-    payloads.torchserve_grpc: _torchserve_grpc,
-    payloads.typed_grpc: _typed_grpc,
-    payloads.kserve_http: _kserve_http,
-    payloads.kserve_grpc: _kserve_grpc,
-    payloads.kserve_jpeg_http: _kserve_http,
-    payloads.kserve_jpeg_grpc: _kserve_grpc,
-}
-"""By what a route sends: its answer -> rows of numbers, one per image. Raises ValueError, LookupError or TypeError."""

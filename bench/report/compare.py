@@ -14,6 +14,8 @@ from typing import Any
 
 from bench.report import results
 from bench.report.results import ResultError, Row, bracketed, digits
+from bench.result import Environment, Interval, Judged, Limits, Result
+from bench.studies import STUDIES
 
 ALIKE, UNREADABLE, REFUSED = 0, 1, 2
 DRIFT = "Two runs at two times: differences may be drift. To judge a difference, measure both sides in one run."
@@ -38,20 +40,20 @@ class Line:
 
     cell: str
     measure: str
-    a: Mapping[str, float | None]
-    b: Mapping[str, float | None]
+    a: Interval
+    b: Interval
     marks: tuple[str, ...]
     """Why no verdict may rest on it, from both results."""
 
     @property
     def ratio(self) -> float:
         """b / a."""
-        return float(self.b["value"] or 0) / float(self.a["value"] or 1)
+        return self.b.value / self.a.value
 
     @property
     def overlap(self) -> bool | None:
         """Whether the two intervals overlap; None when one of them is not known."""
-        low_a, high_a, low_b, high_b = self.a["low"], self.a["high"], self.b["low"], self.b["high"]
+        low_a, high_a, low_b, high_b = self.a.low, self.a.high, self.b.low, self.b.high
         if low_a is None or high_a is None or low_b is None or high_b is None:
             return None
         return low_a <= high_b and low_b <= high_a
@@ -74,8 +76,8 @@ class Comparison:
     allowed: tuple[Difference, ...]
     notes: tuple[str, ...]
     lines: tuple[Line, ...]
-    h5: Mapping[str, Any] | None = None
-    """Hypothesis H5 judged on two devices."""
+    across: Judged | None = None
+    """The claim of the study that is about two devices."""
 
     def __str__(self) -> str:
         if self.refused:
@@ -84,55 +86,55 @@ class Comparison:
             return "\n".join([*lines, "A difference that you want: --allow and the name before its colon."])
         lines = [DRIFT, *(f"Allowed to differ: {difference}" for difference in self.allowed), *self.notes]
         lines += [str(line) for line in self.lines] or ["No cell is in both results."]
-        if self.h5:
-            lines.append(f"{self.h5['id']} ({self.h5['claim']}): {self.h5['verdict']}. {self.h5['text']}")
-            lines += [f"Cause: {self.h5['cause']}"] if self.h5["cause"] else []
+        if one := self.across:
+            lines.append(f"{one.id} ({one.claim}): {one.verdict}. {one.text}")
+            lines += [f"Cause: {one.cause}"] if one.cause else []
         return "\n".join(lines)
 
 
 Value = str | Mapping[str, str] | None
 
 
-def _limits(facts: Mapping[str, Any]) -> str:
-    cores = f" on {facts['cpuset']}" if facts.get("cpuset") else ""
-    return f"{facts['cpus'] or 'no limit of'} cores{cores}, {facts['memory_bytes'] or 'no limit of'} bytes"
+def _limits(facts: Limits) -> str:
+    cores = f" on {facts.cpuset}" if facts.cpuset else ""
+    return f"{facts.cpus or 'no limit of'} cores{cores}, {facts.memory_bytes or 'no limit of'} bytes"
 
 
-def _device(environment: Mapping[str, Any]) -> str:
-    device = environment["device"]
-    return f"{device['count']} x {device['name']}" if device else "no GPU"
+def _device(environment: Environment) -> str:
+    device = environment.device
+    return f"{device.count} x {device.name}" if device else "no GPU"
 
 
-def _services(environment: Mapping[str, Any]) -> Value:
-    services = environment["services"]
+def _services(environment: Environment) -> Value:
+    services = environment.services
     return {name: _limits(facts) for name, facts in services.items()} if services else None
 
 
-def _providers(environment: Mapping[str, Any]) -> Value:
+def _providers(environment: Environment) -> Value:
     # How many nodes a graph has follows from the model; what ran them is the factor.
-    found = environment["providers"]
+    found = environment.providers
     return {model: " + ".join(sorted(nodes)) for model, nodes in found.items()} if found else None
 
 
-FACTORS: Mapping[str, Callable[[Mapping[str, Any]], Value]] = {
-    "study": lambda result: result["study"],
-    "method": lambda result: result["method"],
-    "machine": lambda result: result["environment"]["machine"],
-    "kernel": lambda result: result["environment"]["kernel"],
-    "accelerator": lambda result: result["environment"]["accelerator"],
-    "device": lambda result: _device(result["environment"]),
-    "driver": lambda result: (result["environment"]["device"] or {"driver": "no GPU"})["driver"],
-    "limits": lambda result: _services(result["environment"]),
-    "client-limits": lambda result: _limits(result["environment"]["client_limits"]),
-    "model": lambda result: result["environment"]["model"]["name"],
-    "checksum": lambda result: result["environment"]["model"]["checksum"],
-    "model-config": lambda result: result["environment"]["model"]["config_sha256"],
-    "weights": lambda result: result["environment"]["model"]["weights"],
-    "providers": lambda result: _providers(result["environment"]),
-    "triton": lambda result: result["environment"]["triton"],
-    "envoy": lambda result: result["environment"]["envoy"]["version"],
-    "envoy-config": lambda result: result["environment"]["envoy"]["config_sha256"],
-    "clients": lambda result: {name: text or "absent" for name, text in result["environment"]["versions"].items()},
+FACTORS: Mapping[str, Callable[[Result], Value]] = {
+    "study": lambda result: result.study,
+    "method": lambda result: result.method,
+    "machine": lambda result: result.environment.machine,
+    "kernel": lambda result: result.environment.kernel,
+    "accelerator": lambda result: result.environment.accelerator,
+    "device": lambda result: _device(result.environment),
+    "driver": lambda result: result.environment.device.driver if result.environment.device else "no GPU",
+    "limits": lambda result: _services(result.environment),
+    "client-limits": lambda result: _limits(result.environment.client_limits),
+    "model": lambda result: result.environment.model.name,
+    "checksum": lambda result: result.environment.model.checksum,
+    "model-config": lambda result: result.environment.model.config_sha256,
+    "weights": lambda result: result.environment.model.weights,
+    "providers": lambda result: _providers(result.environment),
+    "triton": lambda result: result.environment.triton,
+    "envoy": lambda result: result.environment.envoy.version,
+    "envoy-config": lambda result: result.environment.envoy.config_sha256,
+    "clients": lambda result: {name: text or "absent" for name, text in result.environment.versions.items()},
 }
 """What must be equal: name -> its value in a result; None is unknown."""
 CELL_FACTORS = ("photo", "policy", "target", "rate")
@@ -140,7 +142,7 @@ CELL_FACTORS = ("photo", "policy", "target", "rate")
 NAMES = (*FACTORS, *CELL_FACTORS)
 
 
-def compare(a: Mapping[str, Any], b: Mapping[str, Any], allow: Collection[str] = ()) -> Comparison:
+def compare(a: Result, b: Result, allow: Collection[str] = ()) -> Comparison:
     """Set `b` against `a`, both as results.load() gives them; ResultError for a factor in `allow` that there is not."""
     if unknown := sorted(set(allow) - set(NAMES)):
         raise ResultError(f"no factor {unknown[0]}: choose from {', '.join(NAMES)}")
@@ -149,16 +151,16 @@ def compare(a: Mapping[str, Any], b: Mapping[str, Any], allow: Collection[str] =
     refused = tuple(one for one in differences if one.factor not in allow)
     allowed = tuple(one for one in differences if one.factor in allow)
     notes = [f"{name} is unknown in both: nobody can tell if it is equal" for name in FACTORS if _unknown(name, a, b)]
-    commits = [result["environment"]["commit"] or "unknown" for result in (a, b)]
+    commits = [result.environment.commit or "unknown" for result in (a, b)]
     if commits[0] != commits[1]:
         notes.append(f"commit: {commits[0]} against {commits[1]}")
     if refused:
         return Comparison(refused, allowed, tuple(notes), ())
     free = {one.factor for one in allowed if one.factor in CELL_FACTORS}
-    return Comparison(refused, allowed, tuple(notes), tuple(_lines(rows_a, rows_b, free)), _h5(a, b, allowed))
+    return Comparison(refused, allowed, tuple(notes), tuple(_lines(rows_a, rows_b, free)), _across(a, b, allowed))
 
 
-def _differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[Difference]:
+def _differences(a: Result, b: Result) -> list[Difference]:
     found = []
     for name, value in FACTORS.items():
         mine, other = value(a), value(b)
@@ -178,7 +180,7 @@ def _said(value: Value) -> str:
     return "unknown" if value is None else value
 
 
-def _unknown(name: str, a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
+def _unknown(name: str, a: Result, b: Result) -> bool:
     return FACTORS[name](a) is None and FACTORS[name](b) is None
 
 
@@ -213,20 +215,18 @@ def _lines(a: Sequence[Row], b: Sequence[Row], free: Collection[str]) -> list[Li
         lines += [
             Line(row["id"], measure, row[measure], other[measure], marks)
             for measure in MEASURES
-            if row[measure] and other[measure] and row[measure]["value"]
+            if row[measure] and other[measure] and row[measure].value
         ]
     return lines
 
 
-def _h5(a: Mapping[str, Any], b: Mapping[str, Any], allowed: Collection[Difference]) -> Mapping[str, Any] | None:
-    """The hypothesis about two devices, when this is the 5-way study on two of them."""
+def _across(a: Result, b: Result, allowed: Collection[Difference]) -> Judged | None:
+    """The claim about two devices, when both results are of a study that has one, and the device is to differ."""
     device = next((one for one in allowed if one.factor in ("device", "machine")), None)
-    if device is None or {a["study"], b["study"]} != {"fiveway"}:
+    study = STUDIES.get(a.study)
+    if device is None or a.study != b.study or study is None or study.across is None:
         return None
-    from bench.analysis import hypotheses  # what it imports is needed here only
-
-    found: Mapping[str, Any] = hypotheses.judge_h5(a["analysis"], b["analysis"], (device.a, device.b))
-    return found
+    return study.across(a.analysis, b.analysis, (device.a, device.b))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

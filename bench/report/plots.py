@@ -18,6 +18,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullFormatter, NullLocator
 
 from bench.report.results import Row, digits
+from bench.result import Interval
 
 # Stand-ins that are replaced by CSS variables; no drawing uses these colours for themselves.
 INK, MUTED, LINE, PANEL, SHADE = "#010203", "#010204", "#010205", "#010206", "#010207"
@@ -39,6 +40,10 @@ PARTS = {
     "compute": "#6655b5", "response": "#aa4499", "residue": LINE,
 }  # fmt: skip
 DARK_PARTS = ("compute", "response", "decode and preprocess", "network and edge", "queue")
+
+OURS, THEIRS = OTHERS[:2]
+LIGHT = {"ink": "#16191d", "muted": "#5c636d", "line": "#dfe1e5"}
+"""The variables of a picture that stands in no page."""
 
 WIDE, NARROW = 10.0, 4.7
 """Widths in inches of 72 SVG units."""
@@ -87,10 +92,9 @@ def latency(rows: Sequence[Row]) -> Plot | None:
 
     def draw(figure: Figure, narrow: bool) -> None:
         calls, images = figure.subplots(2, 1) if narrow else figure.subplots(1, 2)
-        _series(calls, rows, "batch", "p50_ms", log=True)
+        _series(calls, rows, "batch", lambda row: row["p50_ms"], log=True)
         calls.set_title("per call, ms (log scale)")
-        per_image = [dict(row) | {"p50_ms": _divided(row["p50_ms"], row["batch"])} for row in rows]
-        _series(images, per_image, "batch", "p50_ms")
+        _series(images, rows, "batch", lambda row: row["p50_ms"].times(1 / row["batch"]))
         images.set_title("per image, ms")
         for axes in (calls, images):
             axes.set_xlabel("images per call")
@@ -106,7 +110,7 @@ def throughput(rows: Sequence[Row]) -> Plot | None:
 
     def draw(figure: Figure, narrow: bool) -> None:
         axes = figure.subplots()
-        _series(axes, rows, "users", "images_per_s")
+        _series(axes, rows, "users", lambda row: row["images_per_s"])
         axes.set_title("images per second")
         axes.set_xlabel("callers at once")
 
@@ -264,7 +268,34 @@ def published(ours: str, ratios: Mapping[str, Mapping[str, Ratio]], below: str, 
     return _plot(draw, (height, height * 1.2), "Published and measured ratios. " + "; ".join(words) + ".")
 
 
-def _series(axes: Axes, rows: Sequence[Row], x: str, measure: str, *, log: bool = False) -> None:
+def beside(groups: Mapping[str, Sequence[tuple[str, Interval | None, Iterable[float]]]], axis: str) -> str:
+    """A picture of its own, for a Markdown page: (row, ours, what was published) by group, on a log scale."""
+    heights = [0.9 + 0.27 * len(lines) for lines in groups.values()]
+
+    def draw(figure: Figure, narrow: bool) -> None:
+        all_axes = figure.subplots(len(groups), 1, squeeze=False, height_ratios=heights)[:, 0]
+        for axes, (title, lines) in zip(all_axes, groups.items(), strict=True):
+            for place, (_, ours, theirs) in enumerate(reversed(lines)):
+                if ours:
+                    span = [ours.low or ours.value, ours.high or ours.value]
+                    axes.plot(span, [place, place], color=OURS, linewidth=3, alpha=0.5)
+                    axes.plot(ours.value, place, "o", color=OURS, markersize=5)
+                for value in theirs:
+                    axes.plot(value, place, "D", color=THEIRS, markersize=4, fillstyle="none")
+            axes.set_yticks(range(len(lines)), [name for name, *_ in reversed(lines)])
+            axes.set_title(title)
+            axes.set_xscale("log")
+            axes.grid(axis="y", visible=False)
+            axes.set_ylim(-0.6, len(lines) - 0.4)
+        all_axes[-1].set_xlabel(axis)
+
+    svg = _svg(draw, 8.5, sum(heights), False, axis, "white")
+    for variable, value in LIGHT.items():
+        svg = svg.replace(f"var(--{variable})", value)
+    return svg.replace(' aria-hidden="true"', ' xmlns:xlink="http://www.w3.org/1999/xlink"', 1) + "\n"
+
+
+def _series(axes: Axes, rows: Sequence[Row], x: str, measure: Callable[[Row], Interval], *, log: bool = False) -> None:
     """A line per name with intervals, names beside its right end; a hollow mark where no verdict may rest on it."""
     names = list(dict.fromkeys(row["name"] for row in rows))
     steps = sorted({row[x] for row in rows})
@@ -274,15 +305,15 @@ def _series(axes: Axes, rows: Sequence[Row], x: str, measure: str, *, log: bool 
         dodge = (number - (len(names) - 1) / 2) * 0.014 * len(steps)
         mine = sorted((row for row in rows if row["name"] == name), key=lambda row: row[x])
         places = [steps.index(row[x]) + dodge for row in mine]
-        values = [row[measure]["value"] for row in mine]
+        values = [measure(row).value for row in mine]
         hue, grpc = colour(name, names), name.endswith("grpc")
         axes.plot(places, values, color=hue, linewidth=1.6, linestyle=(0, (5, 1.5)) if grpc else "-", zorder=2)
         for place, row in zip(places, mine, strict=True):
-            interval = row[measure]
-            if interval["low"] and interval["high"]:
-                axes.plot([place, place], [interval["low"], interval["high"]], color=hue, linewidth=2.6, zorder=3)
+            interval = measure(row)
+            if interval.low and interval.high:
+                axes.plot([place, place], [interval.low, interval.high], color=hue, linewidth=2.6, zorder=3)
             axes.plot(
-                place, interval["value"], "s" if grpc else "o", color=hue, markersize=6, zorder=4,
+                place, interval.value, "s" if grpc else "o", color=hue, markersize=6, zorder=4,
                 markerfacecolor=PANEL if row["marks"] else hue, markeredgewidth=1.6,
             )  # fmt: skip
         ends[name] = values[-1]
@@ -291,7 +322,7 @@ def _series(axes: Axes, rows: Sequence[Row], x: str, measure: str, *, log: bool 
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: digits(value) if value >= 100 else f"{value:g}"))
         axes.yaxis.set_minor_formatter(NullFormatter())
     else:
-        axes.set_ylim(0, max(row[measure]["high"] or row[measure]["value"] for row in rows) * 1.08)
+        axes.set_ylim(0, max(measure(row).high or measure(row).value for row in rows) * 1.08)
     axes.set_xticks(range(len(steps)), [str(step) for step in steps])
     axes.set_xlim(-0.07 * len(steps), len(steps) - 1 + 0.07 * len(steps))
     _name_ends(axes, ends, len(steps) - 1 + 0.05 * len(steps), names)
@@ -422,7 +453,9 @@ def _plot(draw: Callable[[Figure, bool], None], heights: tuple[float, float], al
     return Plot(wide, narrow, alt)
 
 
-def _svg(draw: Callable[[Figure, bool], None], width: float, height: float, narrow: bool, alt: str) -> str:
+def _svg(
+    draw: Callable[[Figure, bool], None], width: float, height: float, narrow: bool, alt: str, behind: str = "none"
+) -> str:
     # The ids inside an SVG are the page's ids too: each drawing gets its own, the same in every run.
     salt = hashlib.sha256(f"{alt}{width}".encode()).hexdigest()[:8]
     style: dict[Any, Any] = {
@@ -436,7 +469,7 @@ def _svg(draw: Callable[[Figure, bool], None], width: float, height: float, narr
     }  # fmt: skip
     with mpl.rc_context(style):
         layout = ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.06, wspace=0.05, hspace=0.08)
-        figure = Figure(figsize=(width, height), layout=layout, facecolor="none")
+        figure = Figure(figsize=(width, height), layout=layout, facecolor=behind)
         draw(figure, narrow)
         text = io.StringIO()
         figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
@@ -462,10 +495,6 @@ def _inline(svg: str, salt: str) -> str:
     svg = re.sub(r"font: ([\d.]+)px [^;\"]*", r"font-size: \g<1>px", svg)
     svg = re.sub(r"font: (bold|700) ([\d.]+)px [^;\"]*", r"font-size: \g<2>px; font-weight: 700", svg)
     return re.sub(r"\n\s*", "\n", svg).strip()
-
-
-def _divided(interval: Mapping[str, float | None], by: float) -> dict[str, float | None]:
-    return {name: value and value / by for name, value in interval.items()}
 
 
 def _listed(rows: Iterable[Row], x: str, measure: str, unit: str) -> str:

@@ -1,27 +1,46 @@
-"""The report of a result: one self-contained HTML page, and the same tables in Markdown.
+"""The report of a run: what it says comes from the result alone, the analysis put into words, tables and plots.
 
-What it says comes from the result alone: the numbers and verdicts of the analysis, put into words, tables and plots.
+scripts/bench report RESULT makes report.html, report.md and cells.csv beside a result.json.
 """
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from pathlib import Path
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from bench.measure.measured import Run
+from bench.report import plots, render, results
+from bench.report.model import (
+    FASTER,
+    HTML,
+    MARKDOWN,
+    NONE,
+    SAME,
+    SIGNS,
+    SLOWER,
+    Block,
+    Card,
+    Cards,
+    Claims,
+    Code,
+    Entry,
+    Heading,
+    Items,
+    Legend,
+    Page,
+    Picture,
+    Table,
+    Text,
+    entry,
+    pivot,
+)  # fmt: skip
+from bench.report.results import Row, bracketed, by_batch, by_users, callers, digits
+from bench.result import Analysis, Interval, Limits, QuickRuns, Ratio, Result, Service
+from bench.studies import STUDIES
+from bench.studies.fiveway import REFERENCE
+from bench.studies.study import P50, PER_SECOND, Measure, Study
 
-from bench.measure.measured import from_json, of_tensors
-from bench.report import plots, results
-from bench.report.plots import Plot, Ratio
-from bench.report.results import Row, bracketed, by_batch, by_users, digits, escaped
-from bench.studies import published
-
-REFERENCE = "jpeg-http"
-P50, THROUGHPUT = "p50_ms", "images_per_s"
-FASTER, SLOWER, SAME, NONE = "faster", "slower", "no difference shown", "no verdict"
-SIGNS = {FASTER: "▼", SLOWER: "▲", SAME: "=", NONE: "?"}
-"""Beside the colour, the sign of a verdict: a faster one takes less time."""
-
+COST = "cost_per_million_images"
 CONNECTIONS = {
     "pooled": "pooled connections (one per caller, kept)",
     "shared": "one shared connection",
@@ -65,248 +84,358 @@ COMMON_RULES = (
     "A small machine runs clients and servers on the same cores: it shows which way takes less work, not what a GPU"
     " would do.",
 )
+THIS_RUN = "this run"
+_MEASURES = {P50: "p50", PER_SECOND: "images/s"}
+
+
+def write(folder: Path, run: Run, analysis: Analysis, *, pages: bool = True) -> Result:
+    """Write a run into `folder`: result.json first, then what is made of it; raises ResultError, older files stay."""
+    text = results.encode(Result.of(run, analysis))
+    results.put(folder / results.RESULT, text)
+    try:
+        result = results.decode(text)
+    except results.ResultError as error:
+        raise results.ResultError(
+            f"{folder / results.RESULT} is written, but no report can be made of it: {error}"
+        ) from error
+    if pages:
+        results.put(folder / "cells.csv", results.cells_csv(result))
+        results.put(folder / "report.md", markdown(result))
+        results.put(folder / "report.html", html(result))
+    return result
+
+
+def html(result: Result) -> str:
+    """The page, with plots."""
+    return render.html(page(result))
+
+
+def markdown(result: Result) -> str:
+    """The tables, verdicts and factors."""
+    return render.markdown(page(result, drawn=False))
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """A ratio as the page shows it."""
 
-    ratio: Mapping[str, Any]
-    word: str
-    """One of SIGNS."""
+    ratio: Ratio
 
     @property
-    def sign(self) -> str:
-        return SIGNS[self.word]
+    def word(self) -> str:
+        """One of SIGNS, of speed: a lower time is faster, a lower throughput slower."""
+        if self.ratio.verdict in (SAME, NONE):
+            return self.ratio.verdict
+        return FASTER if (self.ratio.verdict == "lower") == (self.ratio.measure == P50) else SLOWER
 
     @property
-    def time(self) -> Ratio | None:
+    def time(self) -> plots.Ratio | None:
         """The ratio as time: throughput is turned round, so that below 1 always means that the first is faster."""
-        value, low, high = (self.ratio[name] for name in ("value", "low", "high"))
-        if not value:
+        ratio = self.ratio
+        if not ratio.value:
             return None
-        if self.ratio["measure"] == THROUGHPUT:
-            value, low, high = 1 / value, high and 1 / high, low and 1 / low
-        return Ratio(case(self.ratio), f"{self.ratio['a_name']} / {self.ratio['b_name']}", value, low, high, self.word)
+        time = Interval(ratio.value, ratio.low, ratio.high)
+        time = time if ratio.measure == P50 else time.turned()
+        return plots.Ratio(case(ratio), f"{ratio.a_name} / {ratio.b_name}", time.value, time.low, time.high, self.word)
+
+    @property
+    def times(self) -> str:
+        return f"{self.time.value:.2f}×" if self.time else ""
+
+    def __str__(self) -> str:
+        """In words, with its case and the factors that differ."""
+        ratio = self.ratio
+        why = f" ({'; '.join(ratio.why)})" if ratio.why else ""
+        users = "" if ratio.users == 1 else f", {callers(ratio.users)}"
+        what = f"{ratio.a_name} / {ratio.b_name}, batch {ratio.batch}{users}, {_MEASURES[ratio.measure]}"
+        return f"{what}: {ratio.text}{why}"
 
 
-def html(result: Mapping[str, Any]) -> str:
-    """The page; raises ResultError when the result is not whole."""
-    results.check(result)
-    loader = Environment(
-        loader=PackageLoader("bench.report", "."), autoescape=select_autoescape(default=True),
-        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
-    loader.filters |= {"digits": digits, "bracketed": bracketed, "css": _css}
-    loader.globals["callers"] = results.callers
-    return loader.get_template("report.html.j2").render(_page(result))
-
-
-def markdown(result: Mapping[str, Any]) -> str:
-    """The tables, verdicts and factors in Markdown; raises ResultError when the result is not whole."""
-    results.check(result)
-    page = _page(result, drawn=False)
-    lines = [f"# {escaped(page['title'])}"]
-    lines += [escaped(text) for text in (page["answer"], page["label"], *page["warnings"])]
-    for answer in page["answers"]:
-        lines.append(f"**{answer['question']}** {answer['short']}. {escaped(answer['long'])}")
-    for part in page["parts"]:
-        heading = "" if len(page["parts"]) == 1 else f": {part['name']}"
-        if part["serial"]:
-            table = results.pivot(part["serial"], "batch", P50, "batch {}".format)
-            lines += [f"## p50 latency in ms{heading}", table]
-        if part["concurrent"]:
-            table = results.pivot(part["concurrent"], "users", THROUGHPUT, results.callers)
-            lines += [f"## Images per second{heading}", table]
-        if part["costs"]:
-            table = results.pivot(part["costs"], "users", "cost_per_million_images", results.callers)
-            lines += [f"## Cost per million images{heading}", table]
-    if page["quick_runs"]:
-        lines += ["## Quick runs, each judged alone", results.quick_runs(result)]
-    if page["marks"]:
-        lines += ["† no verdict may rest on this cell:", "\n".join(f"- {escaped(mark)}" for mark in page["marks"])]
-    if page["verdicts"]:
-        lines += ["## Verdicts", "\n".join(f"- {escaped(_sentence(v))}" for v in page["verdicts"])]
-    if page["hypotheses"]:
-        lines += ["## What the published study claimed"] + [
-            f"**{one['id']}: {escaped(one['claim'])}** Published: {escaped(one['published_verdict'])}."
-            f" Here: {one['verdict']}. {escaped(one['text'])} Cause: {escaped(one['cause'])}"
-            for one in page["hypotheses"]
-        ]
-    if page["beside"]:
-        devices = page["devices"]
-        head = [["cell", "measure", "here", *devices], ["---", "---"] + ["---:"] * (1 + len(devices))]
-        body = [
-            [
-                escaped(row["label"]),
-                row["what"],
-                row["ours"],
-                *(digits(row["published"].get(device)) for device in devices),
-            ]
-            for row in page["beside"]
-        ]
-        lines += ["## Published beside ours", _table(head + body), f"Published: {published.SOURCE}."]
-    lines += ["## Environment", _table([["", ""], ["---", "---"], *([n, escaped(v)] for n, v in page["environment"])])]
-    commands = [" ".join(command.splitlines()) for command in page["commands"]]
-    lines += ["## How to reproduce", "```console\n" + "\n".join(commands) + "\n```"]
-    return "\n\n".join(line for line in lines if line) + "\n"
-
-
-def _page(result: Mapping[str, Any], *, drawn: bool = True) -> dict[str, Any]:
-    """Everything that the page says; without plots where they are not shown."""
-    rows = results.rows(result)
-    verdicts = [Verdict(ratio, _word(ratio)) for ratio in result["analysis"]["ratios"]]
-    marks = list(dict.fromkeys(mark for row in rows for mark in row["marks"]))
-    parts = [_part(rows, verdicts, setting, drawn) for setting in results.settings(rows)]
-    first = parts[0] if parts else None
-    beside = published.beside(result["analysis"], [cell for cell, _ in from_json(result).cells])
-    beside = beside if result["analysis"]["hypotheses"] else []
-    return {
-        "result": result,
-        "title": f"{_study(result)}: {result['environment']['model']['name']} on {result['environment']['machine']}",
-        "study": _study(result),
-        "answer": _headline(first, verdicts, result["analysis"].get("quick_runs", [])),
-        "quick_runs": result["analysis"].get("quick_runs", []),
-        "answers": _answers(first) if first else [],
-        "warnings": _warnings(result, rows),
-        "label": results.label(result),
-        "parts": parts,
-        "marks": marks,
-        "verdicts": verdicts,
-        "sentence": _sentence,
-        "hypotheses": result["analysis"]["hypotheses"],
-        "hypothesis_signs": {"reproduced": "✓", "not reproduced": "✗", "cannot tell": "?"},
-        "rows": rows,
-        "names": list(dict.fromkeys(row["name"] for row in rows)),
-        "beside": [_beside(row) for row in beside],
-        "devices": list(published.devices()) if beside else [],
-        "source": published.SOURCE,
-        "published_plot": _published_plot(first, beside) if drawn and first else None,
-        "environment": _environment(result),
-        "parity": result["parity"],
-        "rules": [
-            *(FAIR_RULES if result["method"] == "fair" else PUBLISHED_RULES),
-            *([OPEN_LOOP_RULE] if any(row["rate"] for row in rows) else []),
-            *(PHOTO_RULES if not of_tensors(result["environment"]) else ()),
-            *COMMON_RULES,
-        ],
-        "commands": _commands(result),
-        "reference": REFERENCE,
-        "measures": {P50: "p50", THROUGHPUT: "images/s"},
-    }
-
-
-def _part(rows: Sequence[Row], verdicts: Sequence[Verdict], setting: tuple[Any, ...], drawn: bool) -> dict[str, Any]:
-    """One setting (everything but row, batch and number of users): its tables, its verdicts and its plots."""
-    mine = [row for row in rows if results.setting(row) == setting]
-    ids = {row["id"] for row in mine}
-    judged = [verdict for verdict in verdicts if verdict.ratio["a"] in ids]
-    against = {(v.ratio["a"], v.ratio["measure"]): v for v in judged if v.ratio["b_name"] == REFERENCE}
-    judged = [verdict for verdict in judged if _shown(verdict.ratio)]
-    policy, target, photo, rate, size, distance, gather = setting
-    serial, concurrent = by_batch(mine), by_users(mine)
-    protocols = [verdict for verdict in judged if verdict.ratio["kind"] in ("protocol", "same")]
-    times = sorted((time for verdict in protocols if (time := verdict.time)), key=lambda time: time.group)
-    sides = (
-        ("first faster", "second faster")
-        if judged and judged[0].ratio["kind"] == "same"
-        else ("gRPC faster", "HTTP faster")
-    )
-    many = len({row["name"] for row in mine}) > 1
-    return {
-        "name": f"{CONNECTIONS.get(policy, policy)}, {_target(target)}, {photo} photos"
-        + (f", open loop at {rate:g} requests/s" if rate else "")
-        + "".join(f", {more}" for more in (size, distance, "all at once" * gather) if more),
-        "rate": rate,
-        "rows": mine,
-        "serial": serial,
-        "concurrent": concurrent,
-        "costs": [row for row in mine if row["batch"] == 1 and row["cost_per_million_images"]],
-        "judged": judged,
-        "against": against,
-        "pairs": _pairs(judged),
-        "latency": plots.latency(serial) if drawn and many else None,
-        "throughput": plots.throughput(concurrent) if drawn and many else None,
-        "split": plots.split(serial) if drawn else None,
-        "payload": plots.payload(serial or mine) if drawn else None,
-        "forest": plots.forest(times, *sides) if drawn else None,
-    }
-
-
-def _shown(ratio: Mapping[str, Any]) -> bool:
-    """Serial cells are compared by their latency, concurrent ones by their throughput: each pair once."""
-    return bool(ratio["measure"] == (P50 if ratio["users"] == 1 else THROUGHPUT))
-
-
-def _pairs(judged: Sequence[Verdict]) -> list[dict[str, Any]]:
-    """A line per pair of rows that is not against the reference: its verdicts by case, in the order of the result."""
-    lines: dict[tuple[str, str], list[Verdict]] = {}
-    for verdict in judged:
-        if verdict.ratio["b_name"] != REFERENCE:
-            lines.setdefault((verdict.ratio["a_name"], verdict.ratio["b_name"]), []).append(verdict)
-    cases = list(dict.fromkeys(case(v.ratio) for found in lines.values() for v in found))
-    return [
-        {"a": a, "b": b, "cases": cases, "by_case": {case(verdict.ratio): verdict for verdict in found}}
-        for (a, b), found in lines.items()
-    ]
-
-
-def case(ratio: Mapping[str, Any]) -> str:
+def case(ratio: Ratio) -> str:
     """`batch 8`, or `16 callers`."""
-    return f"batch {ratio['batch']}" if ratio["users"] == 1 else results.callers(ratio["users"])
+    return f"batch {ratio.batch}" if ratio.users == 1 else callers(ratio.users)
 
 
-def _word(ratio: Mapping[str, Any]) -> str:
-    if ratio["verdict"] in (SAME, NONE):
-        return str(ratio["verdict"])
-    return FASTER if (ratio["verdict"] == "lower") == (ratio["measure"] == P50) else SLOWER
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One setting (everything but row, batch and number of users): its cells and its verdicts."""
+
+    rows: Sequence[Row]
+    verdicts: Sequence[Verdict]
+    """Serial cells are compared by their latency, concurrent ones by their throughput: each pair once."""
+    against: Mapping[tuple[str, str], Verdict]
+    """(id, measure) -> its verdict against the reference."""
+
+    @property
+    def serial(self) -> list[Row]:
+        return by_batch(self.rows)
+
+    @property
+    def concurrent(self) -> list[Row]:
+        return by_users(self.rows)
+
+    @property
+    def name(self) -> str:
+        cell = self.rows[0].cell
+        target = {"edge": "through Envoy", "direct": "straight to the servers"}.get(
+            cell.target, f"through {cell.target}"
+        )
+        words = [CONNECTIONS.get(cell.policy, cell.policy), target, f"{cell.photo} photos"]
+        words += [f"open loop at {cell.rate:g} requests/s"] if cell.rate else []
+        return ", ".join([*words, *filter(None, (cell.size, cell.distance, "all at once" * cell.gather))])
 
 
-def _headline(
-    part: Mapping[str, Any] | None, verdicts: Sequence[Verdict], quick_runs: Sequence[Mapping[str, Any]]
-) -> str:
+def parts(result: Result) -> list[Part]:
+    """The settings of a result, each once, in the order of its cells."""
+    found = []
+    for mine in results.settings(results.rows(result)).values():
+        ids = {row["id"] for row in mine}
+        verdicts = [Verdict(ratio) for ratio in result.analysis.ratios if ratio.a in ids]
+        against: dict[tuple[str, str], Verdict] = {
+            (v.ratio.a, v.ratio.measure): v for v in verdicts if v.ratio.b_name == REFERENCE
+        }
+        shown = [v for v in verdicts if v.ratio.measure == (P50 if v.ratio.users == 1 else PER_SECOND)]
+        found.append(Part(mine, shown, against))
+    return found
+
+
+def page(result: Result, *, drawn: bool = True) -> Page:
+    """Everything that the report says; without plots where they are not shown."""
+    rows, found = results.rows(result), parts(result)
+    marks = list(dict.fromkeys(mark for row in rows for mark in row["marks"]))
+    verdicts = [Verdict(ratio) for ratio in result.analysis.ratios]
+    study = STUDIES.get(result.study)
+    name = {"fiveway": "5-way comparison", "aa": "A/A", "truth": "Cross-check"}.get(result.study, result.study)
+    name += "" if result.method == "fair" else ", the published way"
+    title = f"{name}: {result.environment.model.name} on {result.environment.machine}"
+    answer = _headline(found[0] if found else None, verdicts, result.analysis.quick_runs)
+    made = Page(
+        title, name, answer, names=list(dict.fromkeys(row["name"] for row in rows)),
+        footer=f"{title} · {result.started_at} · made by fiveway from result.json beside this page",
+    )  # fmt: skip
+    made.add(Text(answer, only=MARKDOWN), Text(results.label(result), style="label"))
+    made.add(*(Text(warning, style="warning") for warning in _warnings(result, rows)))
+    if found and (cards := _answers(found[0])):
+        made.add(Cards(cards))
+    for number, part in enumerate(found):
+        made.add(*_results(part, marks, first=number == 0, alone=len(found) == 1, drawn=drawn))
+        if number == 0 and result.analysis.quick_runs:
+            made.add(quick_runs(result.analysis.quick_runs))
+    if marks:
+        made.add(Items(marks, "† no verdict may rest on this cell:", numbered="mark"))
+    if verdicts:
+        made.add(Items([str(one) for one in verdicts], "Verdicts", folded=f"All {len(verdicts)} comparisons in words"))
+    if result.analysis.hypotheses:
+        made.add(Heading("What the published study claimed", "claims", "Claims"), Claims(result.analysis.hypotheses))
+    if study and (table := _published_table(study, rows)):
+        source = study.source.rstrip(".")
+        made.add(
+            Heading("Published beside ours", "published", "Published and ours"),
+            Text(
+                "Other devices, another model and another distance: the milliseconds are not comparable, the ratio"
+                " between two protocols is.", only=HTML,
+            ),
+            _published_plot(study, found[0]) if drawn else None,
+            table,
+            Text(f"Published: {source}."),
+        )  # fmt: skip
+    made.add(Heading("Factors", "factors", "Factors", only=HTML), _factors(rows))
+    if result.parity:
+        made.add(_parity(result))
+    made.add(
+        Heading("Environment", "environment", "Environment"),
+        Table(["", ""], _environment(result), style="words"),
+        Heading("How it was measured", "method", "How it was measured", only=HTML),
+        Text("The rules in short; docs/measuring.md has them all, with what each number is and is not.", only=HTML),
+        Items(_rules(result, rows), only=HTML),
+        Heading("How to reproduce", "reproduce", "Reproduce"),
+        Code(_commands(result)),
+    )
+    return made
+
+
+def table(result: Result, folder: str) -> str:
+    """The README's table in Markdown, of the result's first setting; `folder` is where the result lies."""
+    part = parts(result)[0]
+    made = Page("")
+    made.add(Text(results.label(result) + " All of it:", link=(folder, folder)))
+    for words, one in zip(("p50 latency in ms, one caller:", "Images per second:"), numbers(part, []), strict=False):
+        made.add(Text(words), replace(one, caption=""))
+    if any(row["marks"] for row in part.rows):
+        made.add(Text("† no verdict may rest on this cell; the report says why."))
+    return render.markdown(made).partition("\n")[2].strip()
+
+
+def quick_runs(found: Sequence[QuickRuns]) -> Table:
+    """A row per ratio of an A/A result, with the quick runs that showed no difference."""
+    lines = [
+        [
+            f"batch {row.batch}, {callers(row.users)}",
+            "p50" if row.measure == P50 else "images per second",
+            f"{row.same} of {row.runs}",
+            "–" if row.width is None else f"± {100 * (row.width**0.5 - 1):.0f} %",
+        ]
+        for row in found
+    ]
+    head = ["cell", "measure", "no difference shown", "median interval"]
+    return Table(head, lines, "Quick runs, each judged alone", left=2)
+
+
+def _results(part: Part, marks: Sequence[str], *, first: bool, alone: bool, drawn: bool) -> Iterable[Block | None]:
+    """The tables and plots of one setting."""
+    name = part.name
+    yield Heading(
+        "Results" if alone else f"Results: {name}", "results" if first else "", "Results" if first else "", only=HTML
+    )
+    if alone:
+        yield Text(f"{name[0].upper()}{name[1:]}.", style="small", only=HTML)
+    if part.against:
+        yield Text(
+            f"The colour and the sign of a cell are its verdict against {REFERENCE} in the same column, as time: 0.48×"
+            " takes 0.48 times as long. Below each number is its interval.", only=HTML,
+        )  # fmt: skip
+    pairs = _pairs(part.verdicts)
+    if part.against or pairs:
+        yield Legend(only=HTML)
+    for one in numbers(part, marks):
+        yield one if alone else replace(one, caption=f"{one.caption}: {name}")
+    same = any(verdict.ratio.kind == "same" for verdict in part.verdicts)
+    if pairs:
+        yield replace(
+            pairs, caption="Two names of one route" if same else "Pairs on one server that differ in one thing"
+        )
+    if drawn:
+        yield from _drawings(part, same)
+
+
+def numbers(part: Part, marks: Sequence[str]) -> Iterable[Table]:
+    """p50 by batch, throughput and cost by callers."""
+    priced = [row for row in part.rows if row["batch"] == 1 and row[COST]]
+    by = {
+        "p50 latency in ms": (part.serial, P50, "batch"),
+        "Images per second": (part.concurrent, PER_SECOND, "users"),
+        "Cost per million images": (priced, COST, "users"),
+    }
+    for caption, (rows, measure, factor) in by.items():
+
+        def heading(row: Row, factor: str = factor) -> str:
+            return f"batch {row['batch']}" if factor == "batch" else callers(row["users"])
+
+        def cell(row: Row, measure: str = measure) -> Entry:
+            verdict = part.against.get((row["id"], measure))
+            return entry(row[measure], row, marks, verdict.word if verdict else "", verdict.times if verdict else "")
+
+        if rows:
+            yield pivot(rows, heading, cell, caption, lambda row, factor=factor: int(row[factor]))  # type: ignore[misc]
+
+
+def _pairs(verdicts: Sequence[Verdict]) -> Table | None:
+    """A line per pair of rows that is not against the reference: its verdicts by case, in the order of the result."""
+    lines: dict[str, dict[str, Verdict]] = {}
+    for verdict in verdicts:
+        if verdict.ratio.b_name != REFERENCE:
+            pair = f"{verdict.ratio.a_name} against {verdict.ratio.b_name}"
+            lines.setdefault(pair, {})[case(verdict.ratio)] = verdict
+    cases = list(dict.fromkeys(key for found in lines.values() for key in found))
+    return Table(
+        ["pair", *cases],
+        [[pair, *(_judged(found[key]) if key in found else "–" for key in cases)] for pair, found in lines.items()],
+        only=HTML,
+    ) if lines else None  # fmt: skip
+
+
+def _judged(verdict: Verdict) -> Entry:
+    time = verdict.time
+    between = f"{time.low:.2f}–{time.high:.2f}" if time and time.low and time.high else "no interval"
+    return Entry(verdict.times or "–", between, verdict=verdict.word)
+
+
+def _drawings(part: Part, same: bool) -> Iterable[Picture | None]:
+    many = len({row["name"] for row in part.rows}) > 1
+    protocols = [verdict for verdict in part.verdicts if verdict.ratio.kind in ("protocol", "same")]
+    times = sorted((time for verdict in protocols if (time := verdict.time)), key=lambda time: time.group)
+    sides = ("first faster", "second faster") if same else ("gRPC faster", "HTTP faster")
+    flight = "at most so many calls in flight" if part.rows[0]["rate"] else "each caller with one call in flight"
+    drawings = (
+        (
+            plots.latency(part.serial) if many else None,
+            "Latency by batch",
+            "First per call, then per image, which shows what a batch saves. Bars are intervals; gRPC is dashed with"
+            " square marks; a hollow mark is a cell without a verdict. Routes are drawn side by side so that they do"
+            " not hide each other.",
+        ),
+        (
+            plots.throughput(part.concurrent) if many else None,
+            "Throughput by callers",
+            f"Wall-clock images per second in steady state, {flight}. Bars are intervals; a hollow mark is a cell"
+            " without a verdict.",
+        ),
+        (
+            plots.forest(times, *sides),
+            "One name against the other" if same else "gRPC against HTTP, same server and model",
+            "Time of the first as a multiple of the second, with its interval; throughput is turned round, so that left"
+            " always means that the first is faster. Where the interval contains 1, the line is grey on a band: no"
+            " difference shown. Dotted: no verdict.",
+        ),
+        (
+            plots.split(part.serial),
+            "Where the time goes",
+            "Means over the whole window, in the order of a call. Client encode happens before the clock starts; the"
+            " number at the end is the sum of all parts. The residue is what the sources do not explain; where they"
+            " overlap it is below zero, counted in the sum and not drawn.",
+        ),
+        (
+            plots.payload(part.serial or part.rows),
+            "Bytes on the wire",
+            "Counted at the network interfaces, all protocol layers included. Filled: sent to the server. Hollow:"
+            " received.",
+        ),
+    )
+    for plot, title, caption in drawings:
+        if plot:
+            yield Picture(title, caption, plot, only=HTML)
+
+
+def _headline(part: Part | None, verdicts: Sequence[Verdict], quick: Sequence[QuickRuns]) -> str:
     """The answer in one sentence: which routes answer the smallest call fastest, or that a name equals itself."""
-    if quick_runs:
-        same, runs = (sum(row[name] for row in quick_runs) for name in ("same", "runs"))
+    if quick:
+        same, runs = (sum(row[name] for row in quick) for name in ("same", "runs"))
         return f"A route against itself: no difference shown in {same} of {runs} comparisons of quick runs."
-    if verdicts and all(verdict.ratio["kind"] == "same" for verdict in verdicts):
+    if verdicts and all(verdict.ratio.kind == "same" for verdict in verdicts):
         same = sum(verdict.word == SAME for verdict in verdicts)
         return f"A route against itself: no difference shown in {same} of {len(verdicts)} comparisons."
-    found = [row for row in (part["serial"] if part else []) if row[P50] and not row["marks"]]
-    smallest = [row for row in found if row["batch"] == min(row["batch"] for row in found)]
-    if not smallest:
+    found = [(row, p50) for row in (part.serial if part else []) if (p50 := row.found.p50_ms) and not row["marks"]]
+    smallest = min((row["batch"] for row, _ in found), default=0)
+    found = [(row, p50) for row, p50 in found if row["batch"] == smallest]
+    if not found:
         return "No cell is fit for a verdict."
-    best = min(smallest, key=lambda row: row[P50]["value"])
-    limit = best[P50]["high"] or best[P50]["value"]
-    leaders = [row for row in smallest if (row[P50]["low"] or row[P50]["value"]) <= limit]
-    what = "one image" if best["batch"] == 1 else f"{best['batch']} images"
-    if len(smallest) == 1:
-        return f"{best['name']} answers {what} in {digits(best[P50]['value'])} ms."
+    best, least = min(found, key=lambda pair: pair[1].value)
+    leaders = [(row, p50) for row, p50 in found if (p50.low or p50.value) <= (least.high or least.value)]
+    what = "one image" if smallest == 1 else f"{smallest} images"
     if len(leaders) == 1:
-        return f"{best['name']} answers {what} fastest, in {digits(best[P50]['value'])} ms."
-    span = f"{digits(best[P50]['value'])} to {digits(max(row[P50]['value'] for row in leaders))} ms"
-    return f"{_and([row['name'] for row in leaders])} answer {what} fastest, in {span}: their intervals overlap."
+        fastest = "" if len(found) == 1 else " fastest,"
+        return f"{best['name']} answers {what}{fastest} in {digits(least.value)} ms."
+    span = f"{digits(least.value)} to {digits(max(p50.value for _, p50 in leaders))} ms"
+    names = [row["name"] for row, _ in leaders]
+    return f"{', '.join(names[:-1])} and {names[-1]} answer {what} fastest, in {span}: their intervals overlap."
 
 
-def _answers(part: Mapping[str, Any]) -> list[dict[str, str]]:
+def _answers(part: Part) -> list[Card]:
     """A card per question that the cells can answer."""
     cards = []
     for kind, (question, first, second) in QUESTIONS.items():
-        found = [verdict for verdict in part["judged"] if verdict.ratio["kind"] == kind]
+        found = [verdict for verdict in part.verdicts if verdict.ratio.kind == kind]
         if not found:
             continue
         words = [verdict.word for verdict in found]
         counts = [f"{words.count(word)} {word}" for word in SIGNS if word in words]
         long = f"Of {len(found)} comparisons: {', '.join(counts)}."
-        decided = [time for v in found if v.word in (FASTER, SLOWER) and (time := v.time)]
+        decided = [time.value for v in found if v.word in (FASTER, SLOWER) and (time := v.time)]
         if decided:
-            low, high = min(time.value for time in decided), max(time.value for time in decided)
-            span = f"{low:.2f}" if f"{low:.2f}" == f"{high:.2f}" else f"{low:.2f} to {high:.2f}"
+            span = " to ".join(dict.fromkeys(f"{limit(decided):.2f}" for limit in (min, max)))
             long += f" Where one is shown, {first} takes {span} times as long as {second}."
-        cards.append({"question": question, "short": _short(words, first), "long": long})
-    if spent := _most(part["serial"]):
-        cards.append(spent)
-    return cards
+        cards.append(Card(question, _short(words, first), long))
+    return [*cards, *_most(part.serial)]
 
 
 def _short(words: Sequence[str], first: str) -> str:
@@ -320,163 +449,182 @@ def _short(words: Sequence[str], first: str) -> str:
     return "No difference shown" if SAME in words else "No verdict"
 
 
-def _most(serial: Sequence[Row]) -> dict[str, str] | None:
+def _most(serial: Sequence[Row]) -> list[Card]:
     """Where most of the time goes in the smallest call."""
     rows = [row for row in serial if row["split"] and sum(row["split"].values()) > 0]
     rows = [row for row in rows if row["batch"] == min(row["batch"] for row in rows)]
     if not rows:
-        return None
+        return []
     largest = {row["name"]: max(row["split"].items(), key=lambda part: part[1]) for row in rows}
     shares = {row["name"]: 100 * largest[row["name"]][1] / sum(row["split"].values()) for row in rows}
     parts = {part for part, _ in largest.values()}
     question, batch = "Where does the time go?", f"At batch {rows[0]['batch']}"
     if len(parts) > 1:
         words = [f"{name} {shares[name]:.0f} % {part}" for name, (part, _) in largest.items()]
-        return {"question": question, "short": "It depends on the route", "long": f"{batch}: {', '.join(words)}."}
-    low, high = (f"{limit(shares.values()):.0f} %" for limit in (min, max))
-    span = low if low == high else f"{low} to {high}"
-    short = f"{parts.pop().capitalize()} takes the most"
-    depends = "" if low == high else ", depending on the route"
-    return {"question": question, "short": short, "long": f"{batch} it is {span} of a call{depends}."}
+        return [Card(question, "It depends on the route", f"{batch}: {', '.join(words)}.")]
+    limits = list(dict.fromkeys(f"{limit(shares.values()):.0f} %" for limit in (min, max)))
+    depends = "" if len(limits) == 1 else ", depending on the route"
+    long = f"{batch} it is {' to '.join(limits)} of a call{depends}."
+    return [Card(question, f"{parts.pop().capitalize()} takes the most", long)]
 
 
-def _published_plot(part: Mapping[str, Any], beside: Sequence[Mapping[str, Any]]) -> Plot | None:
+def _published_table(study: Study, rows: Sequence[Row]) -> Table | None:
+    """Our numbers beside the published ones: a line per cell and measure that the study has, in the order of cells."""
+    found = [
+        (row, measure, theirs)
+        for row in rows
+        for measure in study.measures
+        if (theirs := measure.published(results.factors(row)))
+    ]
+    sources = list(dict.fromkeys(source for _, _, theirs in found for source in theirs))
+    lines = [
+        [
+            f"{row['name']}, {_case(row, measure)}", measure.name, bracketed(measure(row.found)),
+            *(digits(theirs.get(source)) for source in sources),
+        ]
+        for row, measure, theirs in found
+    ]  # fmt: skip
+    return Table(["cell", "measure", "here", *sources], lines, left=2) if found else None
+
+
+def _case(row: Row, measure: Measure) -> str:
+    batch = row["users"] == 1 and measure.of != PER_SECOND
+    more = [row["size"] or (row["photo"] if row["gather"] else ""), row["distance"]]
+    return ", ".join(filter(None, (f"batch {row['batch']}" if batch else callers(row["users"]), *more)))
+
+
+def _published_plot(study: Study, part: Part) -> Picture | None:
     """gRPC / HTTP as published, per device, and as measured here."""
-    known = {(row["route"], row["batch"], row["users"], row["measure"]): row["published"] for row in beside}
-    lines: dict[str, dict[str, Ratio]] = {}
-    for verdict in sorted(part["judged"], key=lambda v: v.ratio["a_name"]):
+    known = {(row["name"], row["batch"], row["users"]): results.factors(row) for row in part.rows}
+    measures = {measure.of: measure for measure in study.measures}
+    lines: dict[str, dict[str, plots.Ratio]] = {}
+    for verdict in sorted(part.verdicts, key=lambda verdict: verdict.ratio.a_name):
         ratio, time = verdict.ratio, verdict.time
-        if ratio["kind"] != "protocol" or time is None:
+        measure = measures.get(ratio.measure)
+        if ratio.kind != "protocol" or time is None or measure is None:
             continue
-        a, b = (
-            known.get((ratio[name], ratio["batch"], ratio["users"], ratio["measure"])) for name in ("a_name", "b_name")
-        )
-        if a and b:
-            theirs = {device: a[device] / b[device] for device in a if device in b}
-            if ratio["measure"] == THROUGHPUT:
-                theirs = {device: 1 / value for device, value in theirs.items()}
+        a, b = (measure.published(known[name, ratio.batch, ratio.users]) for name in (ratio.a_name, ratio.b_name))
+        more_is_less = measure.of == PER_SECOND and not measure.inverse
+        theirs = {
+            source: b[source] / a[source] if more_is_less else a[source] / b[source] for source in a if source in b
+        }
+        if theirs:
             said = {who: replace(time, value=value, low=None, high=None) for who, value in theirs.items()}
-            lines[f"{time.group}, {time.label}"] = {"this run": time} | said
-    return plots.published("this run", lines, "gRPC faster", "HTTP faster")
-
-
-def _beside(row: Mapping[str, Any]) -> dict[str, Any]:
-    what = {P50: "p50, ms", THROUGHPUT: "images/s"}.get(row["measure"], "server compute, ms")
-    label = (
-        f"{row['name']}, {case(row)}"
-        if row["users"] > 1 or row["measure"] != THROUGHPUT
-        else f"{row['name']}, 1 caller"
+            lines[f"{time.group}, {time.label}"] = {THIS_RUN: time} | said
+    plot = plots.published(THIS_RUN, lines, "gRPC faster", "HTTP faster")
+    caption = (
+        "The same ratio, as time. Filled with its interval: this run. Open: the published tables, which have no"
+        " intervals."
     )
-    return {"label": label, "what": what, "ours": bracketed(row["ours"]), "published": row["published"]}
+    return Picture("gRPC against HTTP: published and here", caption, plot, only=HTML) if plot else None
 
 
-def _warnings(result: Mapping[str, Any], rows: Sequence[Row]) -> list[str]:
+def _factors(rows: Sequence[Row]) -> Table:
+    """What was counted beside the clock: a difference in one of these is a cause to look at before the protocol."""
+    columns: dict[str, Callable[[Row], str]] = {
+        "calls": lambda row: f"{row['requests']:,}",
+        "failed": lambda row: str(row["failures"]),
+        "blocks": lambda row: str(row["blocks"]),
+        "connections": lambda row: digits(row["connections"]),
+        "at the edge": lambda row: digits(row["edge_connections"]),
+        "sent, B/image": lambda row: digits(row["sent_bytes_per_image"]),
+        "received, B/image": lambda row: digits(row["received_bytes_per_image"]),
+        "client CPU, % of a core": lambda row: "–" if row["client_cpu"] is None else f"{100 * row['client_cpu']:.0f}",
+        "calls per model run": lambda row: digits(row["calls_per_execution"]),
+        "p90, ms": lambda row: bracketed(row["p90_ms"]),
+        "p99, ms": lambda row: bracketed(row["p99_ms"]),
+        "marks and notes": lambda row: "; ".join(row["marks"] + row["notes"]) or "–",
+    }
+    lines = [[row["id"], *(text(row) for text in columns.values())] for row in rows]
+    folded = f"All {len(rows)} cells: connections, bytes, client CPU, tails"
+    return Table(["cell", *columns], lines, folded=folded, only=HTML)
+
+
+def _parity(result: Result) -> Table:
+    lines = [
+        [Entry(name, route=True), "✓ yes" if fact.agrees else "✗ no",
+         "–" if fact.cosine is None else f"{fact.cosine:.6f}", fact.why or "–"]
+        for name, fact in result.parity.items()
+    ]  # fmt: skip
+    head = ["route", "agrees", "worst cosine to the reference", "why"]
+    return Table(head, lines, "Do the routes give the same answer? Checked before any timing", only=HTML)
+
+
+def _warnings(result: Result, rows: Sequence[Row]) -> list[str]:
     """What a reader must know before the numbers."""
-    environment, found = result["environment"], []
-    if result["ended"] != "finished":
-        found.append(f"The run ended early: {result['ended']}. This is what was measured until then.")
-    if result["method"] != "fair":
+    found = []
+    if result.ended != "finished":
+        found.append(f"The run ended early: {result.ended}. This is what was measured until then.")
+    if result.method != "fair":
         found.append(
             "Measured the published way on purpose: a new client for every call, routes in a fixed order, 30 calls, one"
             " block. Its differences are not differences between protocols; it is here to be held against a fair run."
         )
-    if environment["model"]["weights"] == "random":
+    if result.environment.model.weights == "random":
         found.append("Random weights: the times are real, the answers mean nothing.")
-    if environment["dirty"]:
+    if result.environment.dirty:
         found.append("The checkout had uncommitted changes.")
-    found += [
-        f"{route} disagrees with the reference: {fact['why']}"
-        for route, fact in result["parity"].items()
-        if not fact["agrees"]
+    disagree = [(route, fact.why) for route, fact in result.parity.items() if not fact.agrees]
+    found += [f"{route} disagrees with the reference: {why}" for route, why in disagree]
+    return found + [f"{row['id']}: {problem}" for row in rows for problem in row.problems]
+
+
+def _rules(result: Result, rows: Sequence[Row]) -> list[str]:
+    return [
+        *(FAIR_RULES if result.method == "fair" else PUBLISHED_RULES),
+        *([OPEN_LOOP_RULE] if any(row["rate"] for row in rows) else []),
+        *(() if result.of_tensors else PHOTO_RULES),
+        *COMMON_RULES,
     ]
-    found += [f"{row['id']}: {problem}" for row in rows for problem in dict.fromkeys(row["problems"])]
-    return found
 
 
-def _environment(result: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _environment(result: Result) -> list[list[str]]:
     """Label and text of every fact."""
-    facts, services = result["environment"], result["environment"]["services"] or {}
-    model, limits, device = facts["model"], facts["client_limits"], facts["device"]
-    commit = f"{facts['commit'] or 'unknown'}{' with uncommitted changes' if facts['dirty'] else ''}"
-    lines = [
-        ("started", result["started_at"]),
-        ("ended", result["ended"]),
-        ("method", result["method"]),
-        ("commit", commit),
-        (
-            "machine",
-            f"{facts['machine']}: {facts['cpu'] or 'unknown CPU'}, {facts['cores']} cores, {facts['memory_gib']} GiB",
-        ),
-        ("kernel", facts["kernel"]),
-        ("device", f"{device['count']} x {device['name']}, driver {device['driver']}" if device else "no GPU"),
-        ("accelerator", facts["accelerator"]),
-        ("target", ", ".join(facts["targets"])),
-        ("model", f"{model['name']}, {model['weights'] or 'unknown'} weights"),
-        ("model checksum", model["checksum"]),
-        ("Triton's model config", model["config_sha256"]),
-        ("execution providers", results.providers(facts)),
-        ("Triton", facts["triton"]),
-        ("Envoy", facts["envoy"]["version"]),
-        ("Envoy config", facts["envoy"]["config_sha256"]),
-        ("Docker", "none: servers and load ran as plain processes" if facts.get("native") else facts["docker"]),
-        ("load generator", _limits(limits)),
-        *((f"service {name}", f"{_limits(service)}; {service['image']}") for name, service in services.items()),
-        ("versions", ", ".join(f"{name} {version or 'absent'}" for name, version in facts["versions"].items())),
-    ]
-    return [(name, text or "unknown") for name, text in lines]
+    facts = result.environment
+    model, device = facts.model, facts.device
+    lines = {
+        "started": result.started_at,
+        "ended": result.ended,
+        "method": result.method,
+        "commit": f"{facts.commit or 'unknown'}{' with uncommitted changes' if facts.dirty else ''}",
+        "machine": f"{facts.machine}: {facts.cpu or 'unknown CPU'}, {facts.cores} cores, {facts.memory_gib} GiB",
+        "kernel": facts.kernel,
+        "device": f"{device.count} x {device.name}, driver {device.driver}" if device else "no GPU",
+        "accelerator": facts.accelerator,
+        "target": ", ".join(facts.targets),
+        "model": f"{model.name}, {model.weights or 'unknown'} weights",
+        "model checksum": model.checksum,
+        "Triton's model config": model.config_sha256,
+        "execution providers": results.providers(facts),
+        "Triton": facts.triton,
+        "Envoy": facts.envoy.version,
+        "Envoy config": facts.envoy.config_sha256,
+        "Docker": "none: servers and load ran as plain processes" if facts.native else facts.docker,
+        "load generator": _limits(facts.client_limits),
+        **{f"service {name}": f"{_limits(one)}; {one.image}" for name, one in (facts.services or {}).items()},
+        "versions": ", ".join(f"{name} {version or 'absent'}" for name, version in facts.versions.items()),
+    }
+    return [[name, text or "unknown"] for name, text in lines.items()]
 
 
-def _limits(facts: Mapping[str, Any]) -> str:
-    cpus = f"{facts['cpus']:g} cores" if facts["cpus"] else "no CPU limit"
-    cpus += f" (CPU set {facts['cpuset']})" if facts.get("cpuset") else ""
-    memory = f"{facts['memory_bytes'] / 2**30:.3g} GiB" if facts["memory_bytes"] else "no memory limit"
-    replicas = f"{facts['replicas']} x " if facts.get("replicas", 1) > 1 else ""
+def _limits(facts: Limits) -> str:
+    cpus = f"{facts.cpus:g} cores" if facts.cpus else "no CPU limit"
+    cpus += f" (CPU set {facts.cpuset})" if facts.cpuset else ""
+    memory = f"{facts.memory_bytes / 2**30:.3g} GiB" if facts.memory_bytes else "no memory limit"
+    replicas = f"{facts.replicas} x " if isinstance(facts, Service) and facts.replicas > 1 else ""
     return f"{replicas}{cpus}, {memory}"
 
 
-def _commands(result: Mapping[str, Any]) -> list[str]:
+def _commands(result: Result) -> list[str]:
     """The commands that measure this again."""
-    facts = result["environment"]
-    words = ["./scripts/bench", result["study"]]
-    for name, value in sorted(result["options"].items()):
+    facts = result.environment
+    words = ["./scripts/bench", result.study]
+    for name, value in sorted(result.options.items()):
         if value is None or value is False or value == []:
             continue
         words.append(f"--{name.replace('_', '-')}")
         if value is not True:
             words.append(",".join(str(one) for one in value) if isinstance(value, list) else str(value))
-    knobs = f"MODEL={shlex.quote(facts['model']['name'])} ACCELERATOR={shlex.quote(facts['accelerator'] or 'cpu')}"
-    return [
-        *([f"git checkout {facts['commit']}"] if facts["commit"] else []),
-        f"{knobs} ./scripts/up",
-        shlex.join(words),
-    ]
-
-
-def _sentence(verdict: Verdict) -> str:
-    """A ratio in words, with its case and the factors that differ."""
-    ratio = verdict.ratio
-    measure = "p50" if ratio["measure"] == P50 else "images/s"
-    why = f" ({'; '.join(ratio['why'])})" if ratio["why"] else ""
-    callers = "" if ratio["users"] == 1 else f", {results.callers(ratio['users'])}"
-    return f"{ratio['a_name']} / {ratio['b_name']}, batch {ratio['batch']}{callers}, {measure}: {ratio['text']}{why}"
-
-
-def _study(result: Mapping[str, Any]) -> str:
-    name = {"fiveway": "5-way comparison", "aa": "A/A", "truth": "Cross-check"}.get(result["study"], result["study"])
-    return str(name) if result["method"] == "fair" else f"{name}, the published way"
-
-
-def _target(target: str) -> str:
-    return {"edge": "through Envoy", "direct": "straight to the servers"}.get(target, f"through {target}")
-
-
-def _and(words: Sequence[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
-
-
-def _css(name: str, names: Sequence[str] = ()) -> str:
-    return plots.css(plots.colour(name, names))
-
-
-def _table(lines: Iterable[Sequence[str]]) -> str:
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    knobs = f"MODEL={shlex.quote(facts.model.name)} ACCELERATOR={shlex.quote(facts.accelerator or 'cpu')}"
+    checkout = [f"git checkout {facts.commit}"] if facts.commit else []
+    return [*checkout, f"{knobs} ./scripts/up", shlex.join(words)]

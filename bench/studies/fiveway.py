@@ -6,7 +6,7 @@ them; H5 is about two devices, so `scripts/compare` judges it.
 
 import csv
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
@@ -16,7 +16,18 @@ from bench.measure.measured import Cell
 from bench.measure.split import COMPUTE, DECODE, ENCODE, QUEUE
 from bench.result import Analysis, Found, Judged
 from bench.studies.study import (
-    CANNOT_TELL, HIGHER, LOWER, MEDIAN, NOT_REPRODUCED, P50, PER_SECOND, PUBLISHED, REPRODUCED, TIME, Claim, Measure,
+    CANNOT_TELL,
+    HIGHER,
+    LOWER,
+    MEDIAN,
+    NOT_REPRODUCED,
+    P50,
+    PER_SECOND,
+    PUBLISHED,
+    REPRODUCED,
+    TIME,
+    Claim,
+    Measure,
     Study,
 )  # fmt: skip
 from locustfiles.study_routes.fiveway import BATCHES, CONCURRENCY, ROWS, matrix
@@ -137,8 +148,7 @@ CLAIMS = (
     Claim(
         "H3",
         "gRPC wins under high concurrency",
-        "false: HTTP won, gRPC collapsed at 16 callers"
-        f" (images per second: {_ratios(1, CONCURRENCY[-1], PER_SECOND)})",
+        f"false: HTTP won, gRPC collapsed at 16 callers (images per second: {_ratios(1, CONCURRENCY[-1], PER_SECOND)})",
         _PROTOCOLS,
         LOWER,
         PER_SECOND,
@@ -252,7 +262,7 @@ FIVEWAY = Study(
     routes=ROWS,
     cells=cells,
     pairs={
-        **{(grpc, http): "protocol" for grpc, http in _PROTOCOLS},
+        **dict.fromkeys(_PROTOCOLS, "protocol"),
         **dict.fromkeys(_FORMATS, "format"),
         ("trt-http", "onnx-http"): "engine",
         ("trt-grpc", "onnx-grpc"): "engine",

@@ -117,8 +117,8 @@ class Study:
     """(what was wrong with the original, which factor of ours shows it)."""
     advice: Sequence[str] = field(default_factory=tuple)
     """What a practitioner should do."""
-    answer: Callable[[Mapping[str, Any]], str] = lambda result: ""
-    """The study's question, answered in one sentence from the numbers of a result (result.json); empty: no answer."""
+    answer: Callable[[Any], str] = lambda result: ""
+    """The study's question, answered in one sentence from the numbers of a Result; empty: no answer."""
     declared: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """What is known of the rows without measuring: head of a column -> row -> number."""
     gate: float = GATE

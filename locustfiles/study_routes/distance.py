@@ -7,8 +7,8 @@ much the client lets the server send ahead (the HTTP/2 window) differs between t
 import gzip
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 from fiveway.transport.v1.distance_pb2 import (
@@ -135,18 +135,17 @@ a list takes two round trips, and only a stream of messages goes by the window."
 
 def _rest(name: str, encoding: str, check: Check, read: Callable[[Answer], Vectors]) -> Route:
     path = f"/transport/vectors/{encoding}?count={{size}}"
-    form = Format("HTTP", _get, check, read=read)
+    form = Format("HTTP", _get, check, read)
     return Route(name, path, "echo-http:8000", form, of="echo-http", method="GET", asks="vectors", modelless=True)
 
 
 def _grpc(name: str, *, per_message: int = 0, new: bool = False, options: Options = ()) -> Route:
     """A list, or a stream of messages of so many vectors."""
-    more: dict[str, Any] = {"read": read_list}
-    if per_message:
-        more = {"read": partial(read_stream, per_message), "messages": ANSWERS}
-    encode = partial(_stream, per_message) if per_message else _list
     client = partial(_new_channel, options) if new else None
-    form = Format("gRPC", encode, check_protobuf, grpcio=True, options=options, client=client, **more)
+    form = Format("gRPC", _list, check_protobuf, read_list, grpcio=True, options=options, client=client)
+    if per_message:
+        encode, read = partial(_stream, per_message), partial(read_stream, per_message)
+        form = replace(form, encode=encode, read=read, messages=ANSWERS)
     path = f"/fiveway.transport.v1.DistanceService/{'StreamVectors' if per_message else 'ListVectors'}"
     return Route(name, path, "echo-grpc:50051", form, of="echo-grpc", asks="vectors", modelless=True)
 

@@ -19,7 +19,7 @@ from google.protobuf.struct_pb2 import ListValue
 from numpy.typing import NDArray
 from seldon import prediction_pb2
 from tensorflow.core.framework import tensor_pb2, tensor_shape_pb2, types_pb2
-from tritonclient.grpc.service_pb2 import InferTensorContents, ModelInferRequest, ModelInferResponse
+from tritonclient.grpc.service_pb2 import InferTensorContents, ModelInferRequest
 
 from locustfiles import answers, payloads
 from locustfiles.answers import WrongAnswer
@@ -154,12 +154,6 @@ def read_json_tensor(answer: Answer) -> NDArray[np.float32]:
     return np.array(output["data"], "<f4").reshape(output["shape"])
 
 
-def read_raw_tensor(answer: Answer) -> NDArray[np.float32]:
-    """The embeddings [N,D] of a KServe v2 answer over gRPC."""
-    message = ModelInferResponse.FromString(answer.body)
-    return np.frombuffer(message.raw_output_contents[0], "<f4").reshape(message.outputs[0].shape)
-
-
 def check_json_tensor(answer: Answer, images: int) -> None:
     """As many numbers as the shape says, a row per image."""
     try:
@@ -187,10 +181,10 @@ def _row(gateway: str, form: str, mode: str) -> Route:
     encode = ENCODERS[gateway, form]
     if gateway == "seldon-http":
         path, direct = "/api/v1.0/predictions", "seldon-http:8000"
-        spoken = Format("HTTP", encode, check_http, _JSON, max_batch=1, read=read_http)
+        spoken = Format("HTTP", encode, check_http, read_http, _JSON, max_batch=1)
     else:
         path, direct = "/seldon.protos.Seldon/Predict", "seldon-grpc:50051"
-        spoken = Format("gRPC", encode, check_grpc, max_batch=1, read=read_grpc)
+        spoken = Format("gRPC", encode, check_grpc, read_grpc, max_batch=1)
     return Route(
         f"{gateway}-{form}{mode}",
         path,
@@ -211,14 +205,14 @@ KSERVE = {
         ROUTES["onnx-http"],
         name="onnx-http-json",
         of="onnx-http",
-        format=Format("HTTP", kserve_json, check_json_tensor, _JSON, read=read_json_tensor),
+        format=Format("HTTP", kserve_json, check_json_tensor, read_json_tensor, _JSON),
     ),
     "onnx-http": ROUTES["onnx-http"],
     "onnx-grpc-typed": replace(
         ROUTES["onnx-grpc"],
         name="onnx-grpc-typed",
         of="onnx-grpc",
-        format=Format("gRPC", kserve_typed, answers.kserve_grpc, read=read_raw_tensor),
+        format=Format("gRPC", kserve_typed, answers.kserve_grpc, answers.read_kserve_grpc),
     ),
     "onnx-grpc": ROUTES["onnx-grpc"],
 }

@@ -8,10 +8,10 @@ import base64
 import json
 from collections.abc import Mapping
 
-from torchserve.inference_pb2 import PredictionResponse, PredictionsRequest
+from torchserve.inference_pb2 import PredictionsRequest
 
 from locustfiles import answers, payloads
-from locustfiles.clients import Answer, Payload
+from locustfiles.clients import Payload
 from locustfiles.payloads import Images
 from locustfiles.routes import ROUTES, Format, Route
 
@@ -28,32 +28,19 @@ def base64_grpc(images: Images) -> Payload:
     return Payload(asked.SerializeToString(), 1)
 
 
-def read_http(answer: Answer) -> list[list[float]]:
-    """[1, D], of TorchServe's JSON: as parity.DECODERS has the other rows' answers."""
-    return [json.loads(answer.body)["embedding"]]
-
-
-def read_grpc(answer: Answer) -> list[list[float]]:
-    """The same of the JSON inside TorchServe's generic message."""
-    return read_http(Answer(PredictionResponse.FromString(answer.body).prediction))
-
-
 def _beside(name: str, format_: Format) -> Route:
     """A row that asks an existing route in another format."""
     route = ROUTES[name]
     return Route(f"{name}-base64", route.path, route.direct, format_, of=name)
 
 
+_JSON = Format("HTTP", base64_http, answers.json_vectors, answers.read_json, {"content-type": "application/json"}, 1)
+_GRPC = Format("gRPC", base64_grpc, answers.torchserve_grpc, answers.read_torchserve_grpc, max_batch=1)
 _ROWS = (
     ROUTES["torchserve-http"],
     ROUTES["torchserve-grpc"],
-    _beside(
-        "torchserve-http",
-        Format(
-            "HTTP", base64_http, answers.json_vectors, {"content-type": "application/json"}, max_batch=1, read=read_http
-        ),
-    ),
-    _beside("torchserve-grpc", Format("gRPC", base64_grpc, answers.torchserve_grpc, max_batch=1, read=read_grpc)),
+    _beside("torchserve-http", _JSON),
+    _beside("torchserve-grpc", _GRPC),
     ROUTES["typed-grpc"],
     ROUTES["typed-http"],
 )

@@ -4,12 +4,19 @@ A call's latency is lognormal around `median_ms()`: calls spread by `call_sd`, e
 (`visit_sd`), and each block slows all cells alike (`drift`): standard deviations, and a step, on the log scale.
 """
 
+import copy
+import functools
+import json
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.analysis import analysis
 from bench.measure.measured import Cell, Run, Visit
+from bench.report import results
+from bench.result import Analysis, Result
 from locustfiles.clients.policy import COLD, POOLED, PUBLISHED, SHARED
 from locustfiles.recorder import Histogram
 from locustfiles.routes import ROUTES
@@ -26,6 +33,77 @@ COSTS = {
     "trt-grpc": (1.0, 6.8),
 }
 TENSOR_BYTES, JPEG_BYTES = 602_112, 28_700
+
+
+RESAMPLES = 200
+"""Enough to show the structure; the product draws 2,000."""
+
+SERVICE = {"replicas": 1, "image": "sha256:0123", "cpus": 2.0, "memory_bytes": 3 << 30, "pids": 512}
+ENVIRONMENT: dict[str, Any] = {
+    "collected_at": "2026-01-02T03:04:05+00:00", "commit": "0123456789abcdef0123456789abcdef01234567", "dirty": False,
+    "targets": ["edge"], "machine": "synthetic-cpu-2c-24g", "cpu": "Synthetic CPU", "cores": 2, "memory_gib": 24,
+    "kernel": "6.1.0", "client_limits": {"cpus": 2.0, "memory_bytes": 1 << 30}, "accelerator": "cpu", "device": None,
+    "docker": "26.1.5", "services": {"edge": SERVICE, "triton": SERVICE},
+    "envoy": {"version": "1.40.0", "config_sha256": "aa" * 32}, "triton": "2.51.0",
+    "model": {
+        "name": "efficientnet_lite0", "checksum": "bb" * 32, "config_sha256": "dd" * 32, "build_key": "cc" * 32,
+        "weights": "real", "weights_source": "a wheel",
+    },
+    "providers": {
+        "efficientnet_lite0": {"CPUExecutionProvider": 57}, "efficientnet_lite0_trt": {"OpenVINOExecutionProvider": 1},
+    },
+    "versions": {"python": "3.13.5", "locust": "2.47.0", "grpcio": "1.85.1"},
+}  # fmt: skip
+
+
+def analyse(run: Run, price_per_hour: float | None = None) -> Analysis:
+    """As the product does, with fewer resamples."""
+    return analysis.analyse(run, price_per_hour=price_per_hour, resamples=RESAMPLES)
+
+
+def made(**options: Any) -> Run:
+    """A synthetic run with an environment as collect() gives it; few calls, so that many can be made."""
+    defaults: dict[str, Any] = {"calls": 40, "batches": (1, 8), "users": (1, 8)}
+    run = synthetic_run(**defaults | options)
+    run.environment = copy.deepcopy(ENVIRONMENT)
+    return run
+
+
+def as_json(run: Run) -> dict[str, Any]:
+    """result.json of a run, free to be changed."""
+    return dict(json.loads(results.encode(Result.of(run, analyse(run)))))
+
+
+@functools.cache
+def _text() -> str:
+    return json.dumps(as_json(made()))
+
+
+def plain(**options: Any) -> dict[str, Any]:
+    """result.json of made(), free to be changed."""
+    return as_json(made(**options)) if options else dict(json.loads(_text()))
+
+
+def edited(path: str, value: object, **options: Any) -> dict[str, Any]:
+    """plain() with one place changed, like `cells/0/batch`; the value `...` removes it."""
+    changed = plain(**options)
+    *way, last = [int(part) if part.isdigit() else part for part in path.split("/")]
+    place: Any = functools.reduce(lambda found, part: found[part], way, changed)
+    if value is ...:
+        del place[last]
+    else:
+        place[last] = value
+    return changed
+
+
+def typed(changed: Mapping[str, Any]) -> Result:
+    """What is read of this result.json."""
+    return results.decode(json.dumps(changed).encode())
+
+
+def result(**options: Any) -> Result:
+    """The result of made()."""
+    return typed(plain(**options))
 
 
 def median_ms(route: str, batch: int = 1, users: int = 1) -> float:

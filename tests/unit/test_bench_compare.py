@@ -1,14 +1,15 @@
 """Comparing two results: unlike things are refused factor by factor, like ones are put side by side, not judged."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from bench.report.compare import ALIKE, DRIFT, FACTORS, NAMES, REFUSED, UNREADABLE, Comparison, Line, compare, main
 from bench.report.results import ResultError
-from tests.unit.test_bench_results import SERVICE, edited, result
+from bench.result import Interval, Result
+from tests.unit.bench_runs import SERVICE, analyse, edited, made, plain, result, typed
 
 CHANGES: dict[str, tuple[str, object, str]] = {
     "study": ("study", "aa", "study: fiveway against aa"),
@@ -53,12 +54,11 @@ CHANGES: dict[str, tuple[str, object, str]] = {
 }
 
 
-def with_cells(field: str, value: object) -> dict[str, Any]:
-    """A result whose cells all have this, under their old ids."""
-    changed = result()
-    for cell in changed["cells"]:
-        cell[field] = value
-    return changed
+def with_cells(field: str, value: object) -> Result:
+    """A result whose cells all have this."""
+    run = made()
+    run.cells = [(replace(cell, **{field: value}), visits) for cell, visits in run.cells]  # type: ignore[arg-type]
+    return Result.of(run, analyse(run))
 
 
 def factors(comparison: Comparison) -> list[str]:
@@ -71,25 +71,20 @@ def test_every_factor_is_tested() -> None:
 
 
 @pytest.mark.parametrize("factor", CHANGES)
-def test_a_factor_that_differs_is_refused_in_one_line(factor: str) -> None:
-    """The line names the factor and both values; nothing is compared."""
+def test_a_factor_that_differs_is_refused_unless_it_is_allowed(factor: str) -> None:
+    """One line names the factor and both values, and nothing is compared; allowed, it is said, and cells are."""
     path, value, line = CHANGES[factor]
-    comparison = compare(result(), edited(path, value))
-    assert line in [str(difference) for difference in comparison.refused]
-    assert comparison.lines == ()
-    assert f"  {line}\n" in str(comparison)
+    other = typed(edited(path, value))
+    refused = compare(result(), other)
+    assert line in [str(difference) for difference in refused.refused]
+    assert refused.lines == ()
+    assert f"  {line}\n" in str(refused)
     if factor not in ("device", "driver"):
-        assert factors(comparison) == [factor]
-
-
-@pytest.mark.parametrize("factor", CHANGES)
-def test_a_factor_that_is_allowed_may_differ(factor: str) -> None:
-    """Then the difference is said, and the cells are compared."""
-    path, value, line = CHANGES[factor]
-    comparison = compare(result(), edited(path, value), {factor, "device", "driver"})
-    assert comparison.refused == ()
-    assert comparison.lines
-    assert f"Allowed to differ: {line}" in str(comparison)
+        assert factors(refused) == [factor]
+    allowed = compare(result(), other, {factor, "device", "driver"})
+    assert allowed.refused == ()
+    assert allowed.lines
+    assert f"Allowed to differ: {line}" in str(allowed)
 
 
 @pytest.mark.parametrize(
@@ -109,87 +104,59 @@ def test_cells_that_share_no_value_of_a_factor_are_refused(field: str, value: ob
 
 
 def test_all_differences_are_named_at_once() -> None:
-    """A reader does not find them one by one."""
-    other = edited("environment/triton", "2.60.0")
-    other["environment"]["kernel"] = "6.2.0"
+    """A reader does not find them one by one; two unknown values are not equal ones; commits are named only."""
+    other = result()
+    other.environment.triton, other.environment.kernel, other.environment.commit = "2.60.0", "6.2.0", "fedcba"
     assert factors(compare(result(), other)) == ["kernel", "triton"]
     assert factors(compare(result(), other, {"kernel"})) == ["triton"]
+    other = result()
+    other.environment.model.checksum = None
+    assert "checksum is unknown in both" in str(compare(other, other))
+    other = result()
+    other.environment.commit = "fedcba"
+    assert "against fedcba" in str(compare(result(), other))
 
 
 def test_alike_results_are_put_side_by_side_and_not_judged() -> None:
-    """b / a of p50 and throughput for every cell that both have, both intervals, and the word drift."""
+    """b / a of p50 and throughput for every cell that both have, both intervals, marks of both, and the word drift."""
     other = result()
-    cell = other["analysis"]["cells"][0]
-    cell["p50_ms"] = {name: value * 2 for name, value in cell["p50_ms"].items()}
+    cell = other.analysis.cells[0]
+    assert cell.p50_ms
+    cell.p50_ms, cell.marks = cell.p50_ms.times(2), ["the client was busy"]
     comparison = compare(result(), other)
-    assert len(comparison.lines) == 2 * len(other["cells"])
+    assert len(comparison.lines) == 2 * len(other.cells)
     first = comparison.lines[0]
-    assert (first.cell, first.measure) == (cell["id"], "p50_ms")
+    assert (first.cell, first.measure, first.overlap) == (cell.id, "p50_ms", False)
     assert first.ratio == pytest.approx(2)
-    assert first.overlap is False
     assert all(line.ratio == 1 and line.overlap for line in comparison.lines[1:])
     text = str(comparison)
     assert DRIFT in text
     assert "b/a 2.00, intervals do not overlap" in text
+    assert text.count("marked: the client was busy") == 2
     assert not any(word in text for word in ("faster", "slower", "better", "worse"))
+    point = Line("cell", "p50_ms", Interval(8.0), Interval(4.0, 3.0, 5.0), ())
+    assert (point.ratio, point.overlap) == (0.5, None)
 
 
 def test_only_common_cells_are_compared() -> None:
-    """A run of fewer cells is compared where it can be."""
+    """A run of fewer cells is compared where it can be; what an allowed factor makes ambiguous is left out."""
     other = result(names=["onnx-http"], batches=(8,), users=())
-    comparison = compare(result(), other)
-    assert {line.cell for line in comparison.lines} == {"onnx-http/b8/c1/pooled/edge/224x224"}
-    nothing = compare(result(names=["jpeg-http"]), other)
-    assert nothing.lines == ()
-    assert "No cell is in both results." in str(nothing)
+    assert {line.cell for line in compare(result(), other).lines} == {"onnx-http/b8/c1/pooled/edge/224x224"}
+    assert "No cell is in both" in str(compare(result(names=["jpeg-http"]), other))
+    both, cold = result(), with_cells("policy", "cold")
+    both.cells += cold.cells
+    both.analysis.cells += cold.analysis.cells
+    assert compare(both, with_cells("policy", "shared"), {"policy"}).lines == ()
 
 
-def test_cells_that_an_allowed_factor_makes_ambiguous_are_left_out() -> None:
-    """With two policies on one side and another one on the other, nobody can tell which two belong together."""
-    a, b = result(), with_cells("policy", "shared")
-    cold = result(policy="cold")
-    a["cells"] += cold["cells"]
-    a["analysis"]["cells"] += cold["analysis"]["cells"]
-    assert compare(a, b, {"policy"}).lines == ()
-
-
-def test_marks_of_both_results_are_repeated() -> None:
-    """A number on which no verdict may rest says so here too."""
-    other = edited("analysis/cells/0/marks", ["the client was busy"])
-    text = str(compare(result(), other))
-    assert text.count("marked: the client was busy") == 2
-
-
-def test_what_nobody_knows_is_said() -> None:
-    """Two unknown checksums are not equal ones."""
-    unknown = edited("environment/model/checksum", None)
-    assert "checksum is unknown in both" in str(compare(unknown, unknown))
-
-
-def test_two_commits_may_be_compared_and_are_named() -> None:
-    """That is what a comparison over time is for."""
-    other = edited("environment/commit", "fedcba")
-    comparison = compare(result(), other)
-    assert comparison.refused == ()
-    assert "commit: 0123456789abcdef0123456789abcdef01234567 against fedcba" in str(comparison)
-
-
-def test_numbers_without_intervals_are_compared_without_a_word_on_overlap() -> None:
-    """One block has no interval."""
-    point = {"value": 8.0, "low": None, "high": None}
-    line = Line("cell", "p50_ms", point, {"value": 4.0, "low": 3.0, "high": 5.0}, ())
-    assert (line.ratio, line.overlap) == (0.5, None)
-    assert "no interval" in str(line)
-
-
-def test_hypothesis_five_is_judged_across_two_devices() -> None:
+def test_the_hypothesis_on_devices_is_judged_across_two() -> None:
     """Only when the device is allowed to differ, and does."""
-    other = edited("environment/device", {"name": "A100", "driver": "550", "count": 1})
+    other = typed(edited("environment/device", {"name": "A100", "driver": "550", "count": 1}))
     comparison = compare(result(), other, {"device", "driver"})
-    assert comparison.h5 is not None
-    assert comparison.h5["id"] == "H5"
+    assert comparison.across is not None
+    assert comparison.across.id == "H5"
     assert "H5 (" in str(comparison)
-    assert compare(result(), result(), {"device"}).h5 is None
+    assert compare(result(), result(), {"device"}).across is None
 
 
 def test_an_unknown_factor_is_refused_with_the_known_ones() -> None:
@@ -202,7 +169,7 @@ def test_an_unknown_factor_is_refused_with_the_known_ones() -> None:
 @pytest.fixture
 def saved(tmp_path: Path) -> list[str]:
     """Paths of a result, an alike one, and an unlike one."""
-    made = {"a": result(), "b": result(), "c": edited("environment/triton", "2.60.0")}
+    made = {"a": plain(), "b": plain(), "c": edited("environment/triton", "2.60.0")}
     for name, content in made.items():
         (tmp_path / name).mkdir()
         (tmp_path / name / "result.json").write_text(json.dumps(content))

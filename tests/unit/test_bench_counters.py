@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -131,7 +131,7 @@ def stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
             pass
 
     server = Server(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     for name in ("EDGE_STATISTICS", "TRITON"):
         monkeypatch.setattr(counters, name, f"127.0.0.1:{server.server_port}")
     monkeypatch.setattr(counters, "NETWORK", found.network)
@@ -172,75 +172,114 @@ def test_a_reading_in_between_costs_nothing_either(stack: Stack) -> None:
     assert [delta(first, last).sent_bytes, delta(middle, last).sent_bytes] == [2500, 1500]
 
 
-def test_the_edges_health_check_is_not_a_client(stack: Stack) -> None:
-    """It opens a connection for each question that the edge answers by itself."""
-    before = read(cell(), "m")
-    stack.connections += 4
-    stack.own_answers += 4
-    stack.calls(2)
-    assert delta(before, read(cell(), "m")).edge_connections == 2
+def changes(**to: Any) -> Callable[[Stack], None]:
+    """What else happens: these attributes of the Stack are from then on."""
+
+    def change(stack: Stack) -> None:
+        for name, value in to.items():
+            setattr(stack, name, value)
+
+    return change
 
 
-def test_a_grpc_error_is_no_success(stack: Stack) -> None:
-    """Its HTTP status is 200; the trailer counts."""
-    assert around(stack, cell(), calls=5, failed=2).server_requests == 5
+def calls(count: int, **options: Any) -> Callable[[Stack], None]:
+    return lambda stack: stack.calls(count, **options)
 
 
-def test_probes_go_past_the_edge(stack: Stack) -> None:
-    """Triton answered two more than the edge: they are named, and in no count of ours."""
-    before = read(cell(), "m")
+def executes(images: int, *, calls: int = 1, times: int = 1) -> Callable[[Stack], None]:
+    def execute(stack: Stack) -> None:
+        for _ in range(times):
+            stack.execute(images, calls=calls)
+
+    return execute
+
+
+Case = tuple[Cell, Sequence[Callable[[Stack], None]], dict[str, object], str]
+
+
+def case(chosen: Cell, *events: Callable[[Stack], None], reason: str = "", **expected: object) -> Case:
+    return chosen, events, expected, reason
+
+
+DIRECT, EIGHTS = cell(target="direct"), cell(batch=8, target="direct")
+ELSEWHERE = cell(target="http://edge.example:8080")
+SERVERS = ("jpeg-http", "torchserve-http", "torchserve-grpc", "typed-grpc")
+RESTART = changes(triton_requests=0, executions={}, ns=dict.fromkeys(("success", "queue", *counters.COMPUTE), 0))
+CASES: Mapping[str, Case] = {
+    "the edge's health check": case(cell(), calls(2), changes(connections=11, own_answers=4), edge_connections=2),
+    "a gRPC error with status 200": case(cell(), calls(5, failed=2), server_requests=5),
+    "probes": case(cell(), calls(5), executes(1, times=2), server_requests=5, probes=2, model_executions=5),
+    "a call that Triton did not see": case(cell(), calls(5), changes(answers=11, successes=11), server_requests=5),
+    "direct, one probe shared a batch with two calls": case(
+        EIGHTS,
+        *(executes(8, times=3), executes(17, calls=3), executes(1)),
+        server_requests=5,
+        probes=2,
+        model_executions=4,
+        edge_connections=None,
+    ),
+    "direct, probes look like calls": case(DIRECT, calls(5, edge=False), server_requests=5, probes=None),
+    "a four in a window of eights": case(
+        EIGHTS,
+        *(executes(8), executes(4)),
+        **{"server_requests": 2, "probes": None, "triton_stages_ms": {}},
+        reason=counters.SOMEBODY_ELSE,
+    ),
+    "more than health checks send": case(
+        cell(),
+        *(calls(5), executes(1, times=20)),
+        **{"server_requests": 5, "probes": 20, "triton_stages_ms": {}},
+        reason=counters.SOMEBODY_ELSE,
+    ),
+    "a count that comes late": case(DIRECT, calls(4, edge=False), changes(late=[1]), server_requests=5),
+    "an open stream is at rest": case(
+        cell(route="echo-grpc-stream-structured"),
+        *(calls(5), changes(under_way=1)),
+        server_requests=None,
+        edge_connections=5,
+    ),
+    "an edge that began anew": case(
+        cell(),
+        changes(connections=0, answers=0, successes=0),
+        edge_connections=None,
+        connections=0,
+        reason="restarted",
+    ),
+    "an edge younger than the window": case(
+        cell(), calls(50), changes(uptime=2), edge_connections=None, reason="restarted"
+    ),
+    "a Triton that began anew": case(
+        cell(),
+        RESTART,
+        **{"server_requests": None, "model_executions": None, "triton_stages_ms": {}},
+        reason="restarted",
+    ),
+    **{
+        f"direct, {route}": case(
+            cell(target="direct", route=route), calls(5), server_requests=None, connections=5, reason=route
+        )
+        for route in SERVERS
+    },
+    "an edge elsewhere": case(
+        ELSEWHERE,
+        calls(5),
+        **{"server_requests": None, "edge_connections": None, "triton_stages_ms": {}, "connections": 5},
+        reason="edge.example",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_counted(stack: Stack, name: str) -> None:
+    """After five earlier calls: what a window counts, and why something is not known."""
+    chosen, events, expected, reason = CASES[name]
     stack.calls(5)
-    stack.execute(1, calls=1)
-    stack.execute(1, calls=1)
-    found = delta(before, read(cell(), "m"))
-    assert (found.server_requests, found.probes, found.model_executions) == (5, 2, 5)
-
-
-def test_a_call_that_triton_did_not_see_is_missing(stack: Stack) -> None:
-    """The edge counted six, Triton five: five."""
-    before = read(cell(), "m")
-    stack.calls(5)
-    stack.answers, stack.successes = 6, 6
-    assert delta(before, read(cell(), "m")).server_requests == 5
-
-
-def test_probes_have_one_image(stack: Stack) -> None:
-    """Direct, with eight images a call: probes show in the sizes, also the one that shared a batch with two calls."""
-    chosen = cell(batch=8, target="direct")
     before = read(chosen, "m")
-    for _ in range(3):
-        stack.execute(8, calls=1)
-    stack.execute(17, calls=3)
-    stack.execute(1, calls=1)
+    for happens in events:
+        happens(stack)
     found = delta(before, read(chosen, "m"))
-    assert (found.server_requests, found.probes, found.model_executions) == (5, 2, 4)
-    assert found.edge_connections is None
-    assert found.reasons == []
-
-
-def test_probes_of_one_image_cannot_be_told_from_calls_of_one(stack: Stack) -> None:
-    """Direct, batch 1: Triton's count as it is, and no word on probes."""
-    found = around(stack, cell(target="direct"), calls=5)
-    assert (found.server_requests, found.probes) == (5, None)
-
-
-def test_somebody_elses_requests_are_said(stack: Stack) -> None:
-    """A batch of four in a window of eights, or more than health checks send: Triton's times are not used."""
-    chosen = cell(batch=8, target="direct")
-    before = read(chosen, "m")
-    stack.execute(8, calls=1)
-    stack.execute(4, calls=1)
-    found = delta(before, read(chosen, "m"))
-    assert (found.server_requests, found.probes, found.triton_stages_ms) == (2, None, {})
-    assert found.reasons == [counters.SOMEBODY_ELSE]
-
-    before = read(cell(), "m")
-    stack.calls(5)
-    for _ in range(20):
-        stack.execute(1, calls=1)
-    found = delta(before, read(cell(), "m"))
-    assert (found.server_requests, found.probes, found.triton_stages_ms) == (5, 20, {})
-    assert found.reasons == [counters.SOMEBODY_ELSE]
+    assert {name: getattr(found, name) for name in expected} == expected
+    assert reason in found.reasons[0] if reason else found.reasons == []
 
 
 def test_decoding_is_the_first_model_s_compute(stack: Stack) -> None:
@@ -272,76 +311,12 @@ def test_the_stages_of_a_call(stack: Stack) -> None:
     )
 
 
-def test_a_count_that_comes_late_is_waited_for(stack: Stack) -> None:
-    """Triton counts a call after it has answered: a reading that follows at once sees it all the same."""
-    chosen = cell(target="direct")
-    before = read(chosen, "m")
-    stack.calls(4, edge=False)
-    stack.late = [1]
-    assert delta(before, read(chosen, "m")).server_requests == 5
-
-
 def test_counters_that_never_rest(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody else is calling: said after a while, and the reading ends."""
     monkeypatch.setattr(counters, "LIMIT_S", 0.1)
     before = read(cell(), "m")
     stack.under_way = 1
     assert "did not come to rest" in delta(before, read(cell(), "m")).reasons[0]
-
-
-def test_an_open_stream_is_at_rest(stack: Stack) -> None:
-    """It is under way as long as its user lives; the edge's count of streams is not taken for one of calls."""
-    stack.under_way = 1
-    found = around(stack, cell(route="echo-grpc-stream-structured"), calls=5)
-    assert (found.reasons, found.server_requests) == ([], None)
-    assert found.edge_connections is not None
-
-
-def test_a_restarted_edge(stack: Stack) -> None:
-    """Its counters went backwards, or it is younger than the window: no number, and why. The rest stays."""
-    stack.calls(5)
-    before = read(cell(), "m")
-    stack.connections = stack.answers = stack.successes = 0
-    found = delta(before, read(cell(), "m"))
-    assert found.edge_connections is None
-    assert "restarted" in found.reasons[0]
-    assert found.connections == 0
-
-    stack.calls(50)
-    stack.uptime = 2
-    found = delta(before, read(cell(), "m"))
-    assert found.edge_connections is None
-    assert "restarted" in found.reasons[0]
-
-
-def test_a_restarted_triton(stack: Stack) -> None:
-    """Its statistics began anew: nothing of them is used."""
-    stack.calls(5)
-    before = read(cell(), "m")
-    stack.triton_requests, stack.executions = 0, {}
-    stack.ns = dict.fromkeys(stack.ns, 0)
-    found = delta(before, read(cell(), "m"))
-    assert found.server_requests is None
-    assert found.model_executions is None
-    assert found.triton_stages_ms == {}
-    assert "restarted" in found.reasons[0]
-
-
-@pytest.mark.parametrize("route", ["jpeg-http", "torchserve-http", "torchserve-grpc", "typed-grpc"])
-def test_only_the_edge_counts_the_calls_of_other_servers(stack: Stack, route: str) -> None:
-    """Direct there is nobody to ask, and nobody is asked."""
-    found = around(stack, cell(target="direct", route=route), calls=5)
-    assert found.server_requests is None
-    assert found.connections == 5
-    assert route in found.reasons[0]
-
-
-def test_an_edge_elsewhere(stack: Stack) -> None:
-    """Its counters are not for us; our own are."""
-    found = around(stack, cell(target="http://edge.example:8080"), calls=5)
-    assert (found.server_requests, found.edge_connections, found.triton_stages_ms) == (None, None, {})
-    assert found.connections == 5
-    assert "http://edge.example:8080" in found.reasons[0]
 
 
 def test_what_cannot_be_read_is_said(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -123,27 +123,21 @@ def test_an_open_loop_counts_from_when_a_call_was_due(load: Launcher, good: dict
     assert slowest > 5 * DELAY_S * 1e3
 
 
-def test_failures_are_counted_and_say_why(load: Launcher) -> None:
-    """A route that refuses every call measures nothing, in one line; the next visit works."""
-    with server("errors") as said:
-        found = load.visit(cell(addresses(said), "onnx-grpc", users=2), WINDOW, 1, 1)
-    assert found.requests == 0
-    assert found.failures > 0
-    assert found.problem == "onnx-grpc: no call succeeded: UNAVAILABLE: down"
-
-
-def test_a_wrong_answer_is_a_failure(load: Launcher) -> None:
-    """A server that leaves an image out of every answer never succeeds."""
-    with server("short") as said:
-        found = load.visit(cell(addresses(said), "onnx-http", batch=2), WINDOW, 1, 1)
-    assert found.requests == 0
-    assert "an embedding for 1 of 2 images" in found.problem
-
-
-def test_a_server_that_is_down_is_one_line(load: Launcher) -> None:
-    """Nobody listens: the visit says so and ends."""
-    found = load.visit(Cell("onnx-http", "onnx-http", target="http://127.0.0.1:9"), WINDOW, 1, 1)
-    assert found.problem.startswith("onnx-http: no call succeeded: HTTP connection:")
+@pytest.mark.parametrize(
+    ("mode", "route", "problem"),
+    [
+        ("errors", "onnx-grpc", "no call succeeded: UNAVAILABLE: down"),
+        ("short", "onnx-http", "an embedding for 1 of 2 images"),
+        ("", "onnx-http", "no call succeeded: HTTP connection:"),
+    ],
+)
+def test_a_visit_without_a_success_says_why(load: Launcher, mode: str, route: str, problem: str) -> None:
+    """A server that refuses every call, one that leaves an image out of every answer, and none at all: in one line."""
+    with server(mode) if mode else contextlib.nullcontext("9 9") as said:
+        found = load.visit(cell(addresses(said), route, users=2, batch=2), WINDOW, 1, 1)
+    assert (found.requests, found.failures > 0) == (0, True)
+    assert problem in found.problem
+    assert "\n" not in found.problem
 
 
 def test_a_load_process_that_dies_costs_one_visit(load: Launcher, good: dict[str, str]) -> None:

@@ -1,7 +1,8 @@
 """Do routes that agree pass, and is every kind of disagreement seen?
 
-In a process of its own, because the load's clients patch it: `python test_bench_parity.py HOST [ROUTE=ANSWER ...]`
-prints what parity says of all routes. With ANSWERs, the routes are played in that process; without, HOST is asked.
+In a process of its own, because the load's clients patch it: `python test_bench_parity.py` reads Cases from stdin and
+prints what parity says of each one's routes. With answers, the routes are played in that process; without, the host is
+asked.
 """
 
 import base64
@@ -9,7 +10,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -17,6 +19,7 @@ from unittest import mock
 import numpy as np
 import pytest
 
+from locustfiles.routes import ROUTES
 from tests.repository import ROOT
 from tests.unit.tiny_artifacts import declare, tiny
 
@@ -50,8 +53,8 @@ def vectors(answer: str, photos: Sequence[int]) -> "np.ndarray[Any, Any]":
     return {"zeros": right * 0, "nan": right * np.nan}.get(answer, right)
 
 
-def play(answers: dict[str, str]) -> None:
-    """Put clients in place that answer at once."""
+def played(answers: dict[str, str]) -> Any:
+    """Clients in place of the real ones, for as long as this context: they answer at once."""
     from bench.measure import parity
     from locustfiles.clients import Answer, CallError, Client, Payload
     from locustfiles.routes import Route
@@ -85,7 +88,7 @@ def play(answers: dict[str, str]) -> None:
     def connect(route: Route, chosen: Settings) -> Client:
         return Played(answers[route.name], route.name.endswith("onnx-http"))
 
-    mock.patch.object(parity, "connect", connect).start()
+    return mock.patch.object(parity, "connect", connect)
 
 
 def main() -> None:
@@ -95,33 +98,78 @@ def main() -> None:
     from bench.measure.measured import Cell
     from locustfiles.routes import ROUTES
 
-    host, *given = sys.argv[1:]
-    answers = dict(one.split("=") for one in given)
-    if answers:
-        play(answers)
-    cells = [
-        Cell(name, name, batch=batch)
-        for name in answers or ROUTES
-        for batch in (1, BATCH)
-        if batch <= ROUTES[name].format.max_batch
-    ]
-    print(json.dumps(parity.check(cells, host)))
+    found = {}
+    for name, case in json.load(sys.stdin).items():
+        os.environ["ARTIFACTS"] = case["artifacts"]
+        cells = [
+            Cell(route, route, batch=batch)
+            for route in case["answers"] or ROUTES
+            for batch in (1, BATCH)
+            if batch <= ROUTES[route].format.max_batch
+        ]
+        with played(case["answers"]) if case["answers"] else nullcontext():
+            found[name] = parity.check(cells, case["host"])
+    print(json.dumps(found))
+
+
+NO_ANSWERS = {
+    "down": "UNAVAILABLE: nobody is there",
+    "garbage": "",
+    "short": "0 of 1 images",
+    "narrow": "another model",
+    "zeros": "zeros or NaN",
+    "nan": "zeros or NaN",
+}
+PLAYED = {
+    **{answer: {"onnx-http": answer, "jpeg-http": "right"} for answer in ("right", "rounded", "noise", "reversed")},
+    **{answer: {"jpeg-http": "right", "onnx-http": answer, "typed-http": "right"} for answer in NO_ANSWERS},
+    "reference down": {"jpeg-http": "down", "onnx-http": "right", "typed-http": "right"},
+    "one is left": {"jpeg-http": "down", "onnx-http": "right"},
+    "never built": {"jpeg-http": "right", "onnx-http": "right"},
+}
 
 
 @pytest.fixture(scope="module")
-def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Tensors that say which photo they are of."""
-    return tiny(tmp_path_factory.mktemp("artifacts"), side=2, size="224x224")
-
-
-def parity(artifacts: Path, host: str, *answers: str) -> Verdicts:
-    path = os.pathsep.join((str(ROOT), str(ROOT / "proto" / "gen")))
-    environment = {**os.environ, "PYTHONPATH": path, "ARTIFACTS": str(artifacts)}
-    command = [sys.executable, __file__, host, *answers]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=100)
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Verdicts]:
+    """What parity says of every case: those of PLAYED, and the stand-in servers by mode and protocol."""
+    # Tensors that say which photo they are of.
+    built = tiny(tmp_path_factory.mktemp("artifacts"), side=2, size="224x224")
+    nothing = tmp_path_factory.mktemp("nothing")
+    declare(nothing, "unknown")
+    cases = {
+        name: {"artifacts": str(built), "host": "http://played:1", "answers": answers}
+        for name, answers in PLAYED.items()
+    }
+    cases["never built"]["artifacts"] = str(nothing)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "proto" / "gen")))}
+    with ExitStack() as servers:
+        for mode in ("good", "errors"):
+            server = servers.enter_context(
+                subprocess.Popen(
+                    [sys.executable, SERVERS, "0", mode],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    text=True,
+                    env=environment,
+                )
+            )
+            servers.callback(server.terminate)
+            assert server.stdout
+            for protocol, port in zip(("http", "grpc"), server.stdout.readline().split(), strict=True):
+                host = f"http://127.0.0.1:{port}"
+                cases[f"{mode} {protocol}"] = {"artifacts": str(built), "host": host, "answers": {}}
+        done = subprocess.run(
+            [sys.executable, __file__],
+            input=json.dumps(cases),
+            capture_output=True,
+            text=True,
+            env=environment,
+            check=False,
+            timeout=100,
+        )
     assert done.returncode == 0, done.stderr
-    found: Verdicts = json.loads(done.stdout)
-    return found
+    verdicts: dict[str, Verdicts] = json.loads(done.stdout)
+    return verdicts
 
 
 def assert_told(verdict: dict[str, Any], *words: str) -> None:
@@ -134,89 +182,50 @@ def assert_told(verdict: dict[str, Any], *words: str) -> None:
 @pytest.mark.parametrize(
     ("answer", "agrees"), [("right", True), ("rounded", True), ("noise", False), ("reversed", False)]
 )
-def test_answers_are_held_against_the_jpeg_route(artifacts: Path, answer: str, agrees: bool) -> None:
+def test_answers_are_held_against_the_jpeg_route(found: dict[str, Verdicts], answer: str, agrees: bool) -> None:
     """Rounding and length do not matter; another direction does, and so does another order in a batch."""
-    found = parity(artifacts, "http://played:1", f"onnx-http={answer}", "jpeg-http=right")
-    assert found["jpeg-http"]["agrees"] is True
-    assert found["jpeg-http"]["cosine"] == pytest.approx(1)
-    assert found["onnx-http"]["agrees"] is agrees
-    assert (found["onnx-http"]["cosine"] >= 0.999) is agrees
-    assert_told(found["onnx-http"], "to jpeg-http", "" if agrees else "below 0.999")
+    verdicts = found[answer]
+    assert (verdicts["jpeg-http"]["agrees"], verdicts["jpeg-http"]["cosine"]) == (True, pytest.approx(1))
+    assert verdicts["onnx-http"]["agrees"] is agrees
+    assert (verdicts["onnx-http"]["cosine"] >= 0.999) is agrees
+    assert_told(verdicts["onnx-http"], "to jpeg-http", "" if agrees else "below 0.999")
 
 
-@pytest.mark.parametrize(
-    ("answer", "words"),
-    [
-        ("down", "UNAVAILABLE: nobody is there"),
-        ("garbage", ""),
-        ("short", "0 of 1 images"),
-        ("narrow", "another model"),
-        ("zeros", "zeros or NaN"),
-        ("nan", "zeros or NaN"),
-    ],
-)
-def test_what_is_no_answer_does_not_agree(artifacts: Path, answer: str, words: str) -> None:
+@pytest.mark.parametrize(("answer", "words"), NO_ANSWERS.items())
+def test_what_is_no_answer_does_not_agree(found: dict[str, Verdicts], answer: str, words: str) -> None:
     """Without a cosine, and with the reason; the other routes are judged all the same."""
-    found = parity(artifacts, "http://played:1", "jpeg-http=right", f"onnx-http={answer}", "typed-http=right")
-    assert (found["onnx-http"]["agrees"], found["onnx-http"]["cosine"]) == (False, None)
-    assert_told(found["onnx-http"], words)
-    assert found["typed-http"]["agrees"]
+    verdict = found[answer]["onnx-http"]
+    assert (verdict["agrees"], verdict["cosine"]) == (False, None)
+    assert_told(verdict, words)
+    assert found[answer]["typed-http"]["agrees"]
 
 
-def test_a_reference_that_is_down(artifacts: Path) -> None:
+def test_a_reference_that_is_down(found: dict[str, Verdicts]) -> None:
     """The next route that answers takes its place."""
-    found = parity(artifacts, "http://played:1", "jpeg-http=down", "onnx-http=right", "typed-http=right")
-    assert [verdict["agrees"] for verdict in found.values()] == [False, True, True]
-    assert_told(found["onnx-http"], "to typed-http")
-    found = parity(artifacts, "http://played:1", "jpeg-http=down", "onnx-http=right")
-    assert_told(found["onnx-http"], "to onnx-http")
+    assert [verdict["agrees"] for verdict in found["reference down"].values()] == [False, True, True]
+    assert_told(found["reference down"]["onnx-http"], "to typed-http")
+    assert_told(found["one is left"]["onnx-http"], "to onnx-http")
 
 
-def test_inputs_that_are_missing(tmp_path: Path) -> None:
+def test_inputs_that_are_missing(found: dict[str, Verdicts]) -> None:
     """A model that was never built has no tensors: said, with what to do."""
-    declare(tmp_path, "unknown")
-    found = parity(tmp_path, "http://played:1", "jpeg-http=right", "onnx-http=right")
-    assert found["jpeg-http"]["agrees"]
-    assert found["onnx-http"]["cosine"] is None
-    assert_told(found["onnx-http"], "docker compose up models")
+    verdicts = found["never built"]
+    assert verdicts["jpeg-http"]["agrees"]
+    assert verdicts["onnx-http"]["cosine"] is None
+    assert_told(verdicts["onnx-http"], "docker compose up models")
 
 
-@pytest.fixture
-def ports(request: pytest.FixtureRequest) -> Iterator[tuple[str, str]]:
-    """Servers that speak every format: their HTTP and their gRPC port."""
-    path = os.pathsep.join((str(ROOT), str(ROOT / "proto" / "gen")))
-    with subprocess.Popen(
-        [sys.executable, SERVERS, "0", request.param],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": path},
-    ) as process:
-        assert process.stdout
-        http_port, grpc_port = process.stdout.readline().split()
-        yield http_port, grpc_port
-        process.terminate()
-
-
-@pytest.mark.parametrize("ports", ["good"], indirect=True)
-def test_every_format_over_its_own_client(artifacts: Path, ports: tuple[str, str]) -> None:
+@pytest.mark.parametrize("name", ROUTES)
+def test_every_format_over_its_own_client(found: dict[str, Verdicts], name: str) -> None:
     """The answers of all HTTP routes, then of all gRPC routes, are read; those of the other protocol are failures."""
-    over_http = parity(artifacts, f"http://127.0.0.1:{ports[0]}")
-    over_grpc = parity(artifacts, f"http://127.0.0.1:{ports[1]}")
-    for name, verdict in over_http.items():
-        right, wrong = (verdict, over_grpc[name]) if not name.endswith("-grpc") else (over_grpc[name], verdict)
-        assert (right["agrees"], right["cosine"]) == (True, pytest.approx(1))
+    protocol = "grpc" if name.endswith("-grpc") else "http"
+    right = found[f"good {protocol}"][name]
+    assert (right["agrees"], right["cosine"]) == (True, pytest.approx(1))
+    for case in ("good grpc" if protocol == "http" else "good http", "errors http", "errors grpc"):
+        wrong = found[case][name]
         assert (wrong["agrees"], wrong["cosine"]) == (False, None)
+        assert wrong["why"]
         assert_told(wrong)
-
-
-@pytest.mark.parametrize("ports", ["errors"], indirect=True)
-def test_servers_that_refuse(artifacts: Path, ports: tuple[str, str]) -> None:
-    """No route agrees when none answers."""
-    for port in ports:
-        for verdict in parity(artifacts, f"http://127.0.0.1:{port}").values():
-            assert (verdict["agrees"], verdict["cosine"]) == (False, None)
-            assert verdict["why"]
 
 
 if __name__ == "__main__":

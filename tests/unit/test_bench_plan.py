@@ -1,5 +1,6 @@
 """What a run measures, and in which order."""
 
+import json
 from collections import Counter
 from itertools import islice, pairwise
 
@@ -8,9 +9,12 @@ import pytest
 from bench.measure import plan
 from bench.measure.arrivals import arrivals
 from bench.measure.launcher import Window
-from bench.measure.measured import Cell, Run, Visit, from_json
+from bench.measure.measured import Cell, Run, Visit
 from bench.measure.plan import Plan
+from bench.report import results
+from bench.result import Result
 from locustfiles.study_routes import fiveway
+from tests.unit.bench_runs import ENVIRONMENT, analyse
 
 
 def cells() -> tuple[Cell, ...]:
@@ -55,6 +59,7 @@ def test_a_run_survives_its_json_form() -> None:
     """What is written to result.json is what is read from it."""
     cell = Cell("onnx-grpc", "onnx-grpc", batch=8, rate=50.0)
     run = Run("fiveway", "2026-01-01T00:00:00+00:00", "fair", {}, {}, cells=[(cell, [Visit(1, 1, "now")])])
-    again = from_json(run.as_json())
-    assert again == run
-    assert run.as_json()["cells"][0]["id"] == "onnx-grpc/b8/c1/pooled/edge/224x224/r50"
+    run.environment = ENVIRONMENT
+    written = results.encode(Result.of(run, analyse(run)))
+    assert results.decode(written).run.cells == run.cells
+    assert json.loads(written)["cells"][0]["id"] == cell.id == "onnx-grpc/b8/c1/pooled/edge/224x224/r50"

@@ -1,19 +1,18 @@
 """The page of a study: everything on it comes from the result, and it is the same every time."""
 
-import json
+import copy
 from collections.abc import Collection
-from typing import Any
 
 import numpy as np
 import pytest
 
-from bench.analysis.analysis import analyse
 from bench.measure.measured import Cell, Run, Visit
 from bench.report import study_page
 from bench.report.results import ResultError
+from bench.result import Result
 from bench.studies import STUDIES
 from locustfiles.recorder import Histogram
-from tests.unit.test_bench_results import ENVIRONMENT, result
+from tests.unit.bench_runs import ENVIRONMENT, analyse
 
 FOLDER = "results/2026-01-02/synthetic-cpu-2c-24g/made-030405"
 BLOCKS, CALLS = 3, 40
@@ -31,7 +30,7 @@ def visit(cell: Cell, block: int, ms: float) -> Visit:
     )  # fmt: skip
 
 
-def made(study: str, only: Collection[str] = ()) -> dict[str, Any]:
+def made(study: str, only: Collection[str] = ()) -> Result:
     """A result of the quick form, or of some rows of it; every row takes 5 % longer than the one before it."""
     cells = [cell for cell in STUDIES[study].cells(True) if not only or cell.name in only]
     rows = list(STUDIES[study].routes)
@@ -40,63 +39,52 @@ def made(study: str, only: Collection[str] = ()) -> dict[str, Any]:
     for cell in cells:
         times = [10 * 1.05 ** rows.index(cell.name) * drift for drift in (1.0, 1.01, 0.99)]
         run.cells.append((cell, [visit(cell, block, ms) for block, ms in enumerate(times, 1)]))
-    return dict(json.loads(json.dumps(run.as_json() | {"analysis": analyse(run)})))
+    return Result.of(run, analyse(run))
 
 
-every = pytest.mark.parametrize("study", STUDIES)
-
-
-@every
+@pytest.mark.parametrize("study", STUDIES)
 def test_the_page_has_every_part(study: str) -> None:
-    """Question, rows with their numbers, what a call costs, claims with verdicts, what to do, and the result."""
-    text = study_page.page(made(study), FOLDER)
-    about = STUDIES[study]
+    """Question, rows with their numbers, what a call costs, claims with verdicts, what to do, and the result; a model
+    is named where one is asked. The same result gives the same page."""
+    found, about = made(study), STUDIES[study]
+    text = study_page.page(found, FOLDER)
     assert text.startswith(f"# {about.question}\n")
     assert f"[{FOLDER}](../../{FOLDER}/report.md)" in text
     assert f"]({study}.svg)" in text
-    for name in {cell.name for cell in about.cells(True)}:
+    for name in {cell.name for cell in found.cells}:
         assert text.count(f"| {name} |") >= len(about.measures) + 1, name
     for claim in about.claims:
         assert f"**{claim.id}: " in text
     assert text.count("Here: **") == len(about.claims)
     assert all(sentence in text for sentence in about.advice)
     assert f"$ ./scripts/bench {study}\n" in text
-    assert "None" not in text
-    assert "nan" not in text.lower().split()
-
-
-@every
-def test_the_page_and_the_plot_are_the_same_every_time(study: str) -> None:
-    """So a test can hold the committed ones to the result that they name."""
-    assert study_page.page(made(study), FOLDER) == study_page.page(made(study), FOLDER)
-    assert study_page.plot(made(study)) == study_page.plot(made(study))
-
-
-@every
-def test_a_model_is_named_where_one_is_asked(study: str) -> None:
-    """The rows without one are measured beside whatever is served: that says nothing about them."""
-    named = f"): {ENVIRONMENT['model']['name']} with real weights; " in study_page.page(made(study), FOLDER)
-    assert named is not all(route.modelless for route in STUDIES[study].routes.values())
+    assert not {"None", "nan"} & set(text.split())
+    named = f"): {ENVIRONMENT['model']['name']} with real weights; " in text
+    assert named is not all(route.modelless for route in about.routes.values())
+    assert study_page.page(copy.deepcopy(found), FOLDER) == text
 
 
 def test_another_result_comes_after_and_says_what_is_different() -> None:
-    """Another model, other rows, or neither."""
-    first, other, fewer = made("format"), made("format"), made("format", ("onnx-http", "onnx-jpeg-http"))
-    other["environment"]["model"]["name"] = "densenet161"
+    """Another model, other rows, or neither; another study is refused, and so is what has no page."""
+    first, fewer = made("format"), made("format", ("onnx-http", "onnx-jpeg-http"))
+    other = copy.deepcopy(first)
+    other.environment.model.name = "densenet161"
     text = study_page.page(first, FOLDER, (other, "results/b"), (fewer, "results/c"), (first, "results/d"))
     heads = [line for line in text.splitlines() if line.startswith(("## The same", "## Again"))]
     assert heads == ["## The same with densenet161", "## Again, onnx-http and onnx-jpeg-http alone", "## Again"]
+    other.study = "base"
+    with pytest.raises(ResultError, match="results of one study"):
+        study_page.page(first, FOLDER, (other, "results/b"))
+    other.study = "aa"
+    with pytest.raises(ResultError, match="aa has no page"):
+        study_page.page(other, FOLDER)
 
 
 def test_the_plot_names_every_row_and_fetches_nothing() -> None:
-    """Text stays text, and the picture is whole."""
-    svg = study_page.plot(made("base"))
-    for cell in STUDIES["base"].cells(True):
+    """Text stays text, the picture is whole, and the same every time."""
+    found = made("base")
+    svg = study_page.plot(found)
+    for cell in found.cells:
         assert f">{cell.name}</text>" in svg
-    assert 'href="http' not in svg
-
-
-def test_what_has_no_page_is_refused() -> None:
-    """The 5-way comparison has its report."""
-    with pytest.raises(ResultError, match="fiveway has no page: give a result of"):
-        study_page.page(result(), FOLDER)
+    assert not [text for text in ('href="http', "var(--", "#0102") if text in svg]
+    assert study_page.plot(found) == svg

@@ -9,6 +9,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,28 +33,28 @@ HTTP_CELL = Cell("jpeg-http", "jpeg-http", users=8)
 GRPC_CELL = Cell("typed-grpc", "typed-grpc", users=8)
 FILES = [Path("a"), Path("b")]
 OK_ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}"
-NO_ERRORS = dict.fromkeys(("connect", "read", "write", "timeout", "status"), 0)
 
 
 def visit(block: int, latencies_us: Mapping[int, int], seconds: float = 1.0, **more: Any) -> Visit:
     """A visit with these calls."""
     latency = Histogram()
     for microseconds, count in latencies_us.items():
-        for _ in range(count):
-            latency.record(microseconds / 1e6)
+        latency.record(microseconds / 1e6, count)
     calls = latency.count
     return Visit(block, 1, "", seconds, float(calls), latency.encode(), requests=calls, **more)
 
 
-def wrk_output(steps: Mapping[int, int], runtime_us: int, requests: int, **errors: int) -> str:
-    """What wrk prints: its own text, then our script's line."""
-    found = {"requests": requests, "runtime_us": runtime_us, "errors": NO_ERRORS | errors}
-    return f"Running 5s test\nRequests/sec: 1\n{json.dumps(found | {'latencies_us': sorted(steps.items())})}\n"
+def output(steps: Mapping[int, int], seconds: float = 1.0, *, requests: int | None = None, **errors: int) -> str:
+    """What a generator prints: its own text, then a line of JSON."""
+    found = {"requests": sum(steps.values()) if requests is None else requests, "failures": sum(errors.values())}
+    found |= {"errors": errors, "seconds": seconds, "latencies_us": sorted(steps.items())}  # type: ignore[dict-item]
+    return f"Running 5s test\nRequests/sec: 1\n{json.dumps(found)}\n"
 
 
-def grpc_raw_output(steps: Mapping[int, int], seconds: float = 1.0, **errors: int) -> str:
-    found = {"requests": sum(steps.values()), "failures": sum(errors.values()), "errors": errors, "seconds": seconds}
-    return json.dumps(found | {"latencies_us": sorted(steps.items())}) + "\n"
+def read(cell: Cell, stdout: str) -> Visit:
+    result = Visit(1, 1, "")
+    truth.read(truth.Target(cell, "edge:8080", "/", {}, ()), stdout, result)
+    return result
 
 
 def corrected(steps: Mapping[int, int], expected: int) -> Counter[int]:
@@ -70,7 +71,7 @@ def corrected(steps: Mapping[int, int], expected: int) -> Counter[int]:
 # ---------------------------------------------------------------- what the generators print
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(5))
 def test_what_wrk_adds_is_taken_out_exactly(seed: int) -> None:
     """Long-tailed latencies come back as they were, whatever wrk's correction made of them."""
     rng = np.random.default_rng(seed)
@@ -84,64 +85,37 @@ def test_what_wrk_adds_is_taken_out_exactly(seed: int) -> None:
 def test_wrk_becomes_a_visit() -> None:
     """Requests, seconds and latencies are those of the calls that were made, with wrk's additions left out."""
     latencies = {1000: 50, 1100: 49, 9000: 1}
-    users, runtime_us = 2, 60_000
-    added = corrected(latencies, runtime_us // (100 // users))
+    added = corrected(latencies, 60_000 // (100 // 2))
     assert added.total() > 100
-    result = Visit(1, 1, "")
-    truth.from_wrk(wrk_output(added, runtime_us, 100), users, result)
+    result = read(replace(HTTP_CELL, users=2), output(added, 0.06, requests=100))
     assert (result.requests, result.failures, result.steady_requests) == (100, 0, 100.0)
     assert result.steady_s == pytest.approx(0.06)
     assert Histogram(result.latency).percentile_ms(50) == pytest.approx(1.0, rel=0.001)
     assert result.mean_ms == pytest.approx((50 * 1.0 + 49 * 1.1 + 9.0) / 100)
+    # Below one call per connection wrk corrects nothing.
+    assert read(HTTP_CELL, output({5000: 1, 20000: 2}, 0.02)).requests == 3
 
 
-def test_wrk_with_fewer_calls_than_users_was_not_corrected() -> None:
-    """Below one call per connection wrk leaves the latencies as they are."""
-    result = Visit(1, 1, "")
-    truth.from_wrk(wrk_output({5000: 1, 20000: 2}, 20_000, 3), 8, result)
-    assert result.requests == 3
+@pytest.mark.parametrize("cell", [HTTP_CELL, GRPC_CELL])
+def test_each_kind_of_error_is_a_failure(cell: Cell) -> None:
+    """They keep their texts; a call beyond wrk's time limit has no latency."""
+    result = read(cell, output({1000: 9}, 0.01, requests=10, status=3, timeout=1))
+    assert (result.errors, result.failures, result.requests) == ({"status": 3, "timeout": 1}, 4, 9)
 
 
-def test_each_kind_of_error_of_wrk_is_a_failure() -> None:
-    """Answers above 399 and broken connections alike; a call beyond the time limit has no latency."""
-    result = Visit(1, 1, "")
-    truth.from_wrk(wrk_output({1000: 9}, 10_000, 10, status=3, read=1, timeout=1), 1, result)
-    assert result.errors == {"wrk: read": 1, "wrk: status": 3, "wrk: timeout": 1}
-    assert result.failures == 5
-
-
-@pytest.mark.parametrize(
-    ("stdout", "why"),
-    [
-        ("", "printed no result"),
-        ("Running 1s test\n", "printed no result"),
-        ('{"requests": 3', "printed no result"),
-        ('{"requests": 3}', "something else"),
-        ('{"requests": 1, "runtime_us": 9, "errors": [], "latencies_us": []}', "something else"),
-        (wrk_output({1000: 7}, 10_000, 10), "7 latencies of 10 calls"),
-    ],
-)
-def test_what_is_no_result_of_wrk_is_refused(stdout: str, why: str) -> None:
-    """Other output, and a histogram that does not add up, are one clear line."""
-    with pytest.raises(truth.GeneratorError, match=why) as caught:
-        truth.from_wrk(stdout, 1, Visit(1, 1, ""))
+@pytest.mark.parametrize("cell", [HTTP_CELL, GRPC_CELL])
+@pytest.mark.parametrize("stdout", ["", "Running 1s test\n", '{"requests": 3', '{"requests": 3}'])
+def test_what_is_no_result_is_refused(cell: Cell, stdout: str) -> None:
+    """Other output is one clear line."""
+    with pytest.raises(truth.GeneratorError, match="something else") as caught:
+        read(cell, stdout)
     assert "\n" not in str(caught.value)
 
 
-def test_grpc_raw_becomes_a_visit() -> None:
-    """Its latencies are taken as they are; errors keep their texts."""
-    result = Visit(1, 1, "")
-    truth.from_grpc_raw(grpc_raw_output({2000: 30, 3000: 10}, 0.5, **{"Unavailable: gone": 2}), result)
-    assert (result.requests, result.failures, result.steady_s) == (40, 2, 0.5)
-    assert result.errors == {"Unavailable: gone": 2}
-    assert Histogram(result.latency).percentile_ms(99) == pytest.approx(3.0, rel=0.001)
-
-
-@pytest.mark.parametrize("stdout", ["", "grpc: hello", "{}", '{"requests": 1, "errors": {}, "failures": "x"}'])
-def test_what_is_no_result_of_grpc_raw_is_refused(stdout: str) -> None:
-    """One line says so."""
-    with pytest.raises(truth.GeneratorError, match="grpc-raw printed"):
-        truth.from_grpc_raw(stdout, Visit(1, 1, ""))
+def test_a_histogram_that_does_not_add_up_is_refused() -> None:
+    """Another version of wrk."""
+    with pytest.raises(truth.GeneratorError, match="7 latencies of 10 calls"):
+        read(HTTP_CELL, output({1000: 7}, 0.01, requests=10))
 
 
 # ---------------------------------------------------------------- what the generators are told
@@ -221,17 +195,12 @@ def test_the_target_is_where_locust_goes() -> None:
 
 
 @pytest.mark.usefixtures("artifacts")
-def test_the_command_of_wrk() -> None:
-    """One thread, a connection per user, whole seconds, Locust's time limit, our script, then the files."""
-    command = truth.wrk_command(truth.target(Cell("trt-http", "trt-http", users=16), HOST), 5, FILES)
-    assert command[:7] == ["wrk", "-t1", "-c16", "-d5s", "--timeout", "30s", "-s"]
-    assert Path(command[7]).read_text().startswith("-- wrk as a closed loop")
-    assert command[8:] == ["http://edge:8080/v2/models/tiny_trt/infer", "--", "a", "b"]
-
-
-@pytest.mark.usefixtures("artifacts")
-def test_the_command_of_grpc_raw() -> None:
-    """Users, policy, times, metadata, where to, then the files."""
+def test_the_commands() -> None:
+    """Users, whole seconds for wrk, Locust's time limit, policy, metadata, where to, then the files."""
+    wrk = truth.wrk_command(truth.target(Cell("trt-http", "trt-http", users=16), HOST), 5, FILES)
+    assert wrk[:7] == ["wrk", "-t1", "-c16", "-d5s", "--timeout", "30s", "-s"]
+    assert Path(wrk[7]).exists()
+    assert wrk[8:] == ["http://edge:8080/v2/models/tiny_trt/infer", "--", "a", "b"]
     cell = Cell("trt-grpc", "trt-grpc", users=16, policy=SHARED)
     assert truth.grpc_raw_command(truth.target(cell, HOST), 2.5, FILES) == [
         *("grpc-raw", "--users=16", "--policy=shared", "--warmup-s=1", "--seconds=2.5", "--metadata=x-route=trt-grpc"),
@@ -271,7 +240,7 @@ def sides(factor: float, drift: Mapping[int, float]) -> tuple[list[Visit], list[
     return ours, theirs
 
 
-@pytest.mark.parametrize(("factor", "within"), [(1.0, True), (1.04, True), (0.96, True), (1.08, False), (0.92, False)])
+@pytest.mark.parametrize(("factor", "within"), [(1.04, True), (0.96, True), (1.08, False), (0.92, False)])
 def test_the_error_is_locusts_p50_over_the_generators(factor: float, within: bool) -> None:
     """In both directions; the interval holds it, and 5 % is the goal."""
     found = truth.row(HTTP_CELL, *sides(factor, {1: 1.0, 2: 1.0, 3: 1.0}))
@@ -300,13 +269,6 @@ def test_only_blocks_that_both_measured_count() -> None:
     assert found["blocks"] == 3
     assert found["error"]["value"] == pytest.approx(0, abs=0.002)
     assert found["marks"] == ["wrk did not end"]
-
-
-def test_two_blocks_give_no_interval() -> None:
-    """The error is there, without limits."""
-    found = truth.row(HTTP_CELL, *sides(1.1, {1: 1.0, 2: 1.0}))
-    assert found["error"] == {"value": pytest.approx(0.1, abs=0.002), "low": None, "high": None}
-    assert "+10.0 %" in truth.table([found])
 
 
 @pytest.mark.parametrize(
@@ -366,32 +328,25 @@ def generated(cell: Cell) -> Visit:
     return truth.generate(truth.target(cell, HOST), 1, 0.5)
 
 
-@pytest.mark.usefixtures("install", "artifacts")
-@pytest.mark.parametrize(("cell", "name"), [(HTTP_CELL, "wrk"), (GRPC_CELL, "grpc-raw")])
-def test_a_missing_generator_is_said(cell: Cell, name: str) -> None:
-    """One line names it and the image that has it."""
-    problem = f"{name} cannot be started (No such file or directory): the image fiveway-bench has it"
-    assert generated(cell).problem == problem
-
-
 @pytest.mark.usefixtures("artifacts")
-def test_a_generator_that_fails_is_quoted(install: Callable[[str, str], None]) -> None:
-    """Its status and its last words."""
-    install("wrk", "print('usage', file=sys.stderr); print('unable to connect', file=sys.stderr); sys.exit(3)")
-    assert generated(HTTP_CELL).problem == "wrk ended with status 3: unable to connect"
-    install("grpc-raw", "sys.exit(2)")
-    assert generated(GRPC_CELL).problem == "grpc-raw ended with status 2: without a word"
-
-
-@pytest.mark.usefixtures("artifacts")
-def test_a_generator_whose_calls_fail_is_no_truth(install: Callable[[str, str], None]) -> None:
-    """Failures are counted, and the most frequent one is named."""
-    install("grpc-raw", f"print({grpc_raw_output({1000: 5}, **{'Unavailable: gone': 3, 'Internal: x': 1})!r})")
-    found = generated(GRPC_CELL)
-    assert found.problem == "grpc-raw: 4 calls failed, most with Unavailable: gone"
-    assert found.failures == 4
-    install("wrk", f"print({wrk_output({}, 1_000_000, 0)!r})")
-    assert generated(HTTP_CELL).problem == "wrk: no call ended in 0.5 s"
+@pytest.mark.parametrize(
+    ("cell", "code", "problem"),
+    [
+        (HTTP_CELL, None, "wrk cannot be started"),
+        (GRPC_CELL, None, "grpc-raw cannot be started"),
+        (HTTP_CELL, "print('usage', file=sys.stderr); sys.exit('unable to connect')", "status 1: unable to connect"),
+        (GRPC_CELL, "sys.exit(2)", "status 2: without a word"),
+        (GRPC_CELL, f"print({output({1000: 5}, gone=3, x=1)!r})", "4 calls failed, most with gone"),
+        (HTTP_CELL, f"print({output({})!r})", "no call ended"),
+    ],
+)
+def test_a_generator_that_fails_is_no_truth(
+    cell: Cell, code: str | None, problem: str, install: Callable[[str, str], None]
+) -> None:
+    """It is not there, it fails, its calls fail, or none ends: one line says so."""
+    if code is not None:
+        install("wrk" if cell is HTTP_CELL else "grpc-raw", code)
+    assert problem in generated(cell).problem
 
 
 @pytest.mark.usefixtures("artifacts")
@@ -399,12 +354,11 @@ def test_a_generator_that_hangs_is_killed_with_what_it_started(
     install: Callable[[str, str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It gets its time and no more; neither it nor its child runs after."""
-    install("grpc-raw", "")
     child = "import time; time.sleep(600)"
     code = f"p = subprocess.Popen([{sys.executable!r}, '-c', {child!r}])\nopen({str(tmp_path / 'pids')!r}, 'w')"
     install("grpc-raw", f"{code}.write(f'{{os.getpid()}} {{p.pid}}')\ntime.sleep(600)")
     monkeypatch.setattr(truth, "LIMIT_S", 3.0)
-    assert generated(GRPC_CELL).problem == "grpc-raw did not end in 3.5 s and was killed: does the route answer?"
+    assert "did not end in 3.5 s" in generated(GRPC_CELL).problem
     pids = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
     assert len(pids) == 2
     end = time.monotonic() + 10
@@ -452,7 +406,7 @@ def test_the_sides_take_turns_at_going_first(
     """Each cell is visited once by both in every block, and who begins changes from block to block."""
     log = tmp_path / "log"
     write = f"open({str(log)!r}, 'a').write"
-    install("grpc-raw", f"{write}('generator\\n')\nprint({grpc_raw_output({1000: 100})!r})")
+    install("grpc-raw", f"{write}('generator\\n')\nprint({output({1000: 100})!r})")
 
     def measure(cell: Cell, block: int) -> Visit:
         with log.open("a") as file:
@@ -469,7 +423,7 @@ def test_the_sides_take_turns_at_going_first(
 
 def test_a_bad_generator_costs_its_rows_only(install: Callable[[str, str], None], steps: Progress) -> None:
     """The other rows are measured, and a cell that no generator can do is not visited."""
-    install("grpc-raw", f"print({grpc_raw_output({1000: 100})!r})")
+    install("grpc-raw", f"print({output({1000: 100})!r})")
     visited = []
 
     def measure(cell: Cell, block: int) -> Visit:
@@ -478,7 +432,7 @@ def test_a_bad_generator_costs_its_rows_only(install: Callable[[str, str], None]
 
     shared = Cell("jpeg-http", "jpeg-http", policy=SHARED)
     bad, good, unfit = check([HTTP_CELL, GRPC_CELL, shared], measure, steps)
-    assert bad["marks"] == ["wrk cannot be started (No such file or directory): the image fiveway-bench has it"]
+    assert "wrk cannot be started" in bad["marks"][0]
     assert bad["error"] is None
     assert (good["marks"], good["within_goal"]) == ([], True)
     assert "choose pooled" in unfit["marks"][0]
@@ -507,7 +461,7 @@ def test_an_early_end_keeps_what_was_measured(
     error: BaseException, mark: str, status: int, install: Callable[[str, str], None], steps: Progress, tmp_path: Path
 ) -> None:
     """The blocks until then are in the rows, which say why there are no more."""
-    install("grpc-raw", f"print({grpc_raw_output({1000: 100})!r})")
+    install("grpc-raw", f"print({output({1000: 100})!r})")
 
     def measure(cell: Cell, block: int) -> Visit:
         if block == 3:

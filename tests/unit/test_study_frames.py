@@ -16,6 +16,7 @@ import simplejpeg
 from bench.analysis.analysis import analyse
 from bench.measure.launcher import Window, launcher
 from bench.measure.measured import Visit
+from bench.result import Interval
 from bench.studies.frames import FRAMES, FULL_HD
 from locustfiles.answers import WrongAnswer
 from locustfiles.clients import CallError, Payload
@@ -204,5 +205,5 @@ def test_a_client_that_works_hard_is_no_reason_for_doubt() -> None:
 
     (cell,) = analyse(change(run, lambda _: True, edit))["cells"]
     assert cell["marks"] == []
-    assert cell["server_cpu_ms"] == {"value": 2.5, "low": None, "high": None}
+    assert cell["server_cpu_ms"] == Interval(2.5)
     assert cell["client_cpu_ms"]["value"] == pytest.approx(0.9 * 2000 / (cell["requests"] / cell["blocks"]))

@@ -1,0 +1,242 @@
+"""Facts about where a run was made: from the host, the servers and this container; what nobody can say is null."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from bench.measure import environment
+from bench.result import Environment
+from tests.repository import ROOT
+from tests.unit.tiny_artifacts import declare
+
+
+@pytest.mark.parametrize(
+    ("cpu", "cores", "memory", "name"),
+    [
+        ("AMD EPYC", 2, 24, "amd-epyc-2c-24g"),
+        ("Intel(R) Xeon(R) Processor", 2, 24, "intel-r-xeon-r-processor-2c-24g"),
+        (None, None, None, "unknown-0c-0g"),
+        ("../../etc", 1, 1, "etc-1c-1g"),
+    ],
+)
+def test_a_machine_has_the_name_that_budgets_gives_it(cpu: str | None, cores: int, memory: int, name: str) -> None:
+    """The name is a folder's: no slash and no space can get into it."""
+    assert environment.slug(cpu, cores, memory) == name
+
+
+def test_limits_are_read_from_both_kinds_of_cgroup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """cgroup v2 and v1 say the same in other files; no limit is null, and so is a CPU set of all cores."""
+    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
+    v2, v1, none = tmp_path / "v2", tmp_path / "v1", tmp_path / "none"
+    for folder in (v2, v1 / "cpu", v1 / "memory", none):
+        folder.mkdir(parents=True)
+    (v2 / "cpu.max").write_text("150000 100000\n")
+    (v2 / "memory.max").write_text("1073741824\n")
+    (v1 / "cpu/cpu.cfs_quota_us").write_text("200000\n")
+    (v1 / "cpu/cpu.cfs_period_us").write_text("100000\n")
+    (v1 / "memory/memory.limit_in_bytes").write_text("9223372036854771712\n")
+    (none / "cpu.max").write_text("max 100000\n")
+    (none / "memory.max").write_text("max\n")
+    assert environment.limits(v2) == {"cpus": 1.5, "cpuset": None, "memory_bytes": 1 << 30}
+    assert environment.limits(v1) == {"cpus": 2.0, "cpuset": None, "memory_bytes": None}
+    assert environment.limits(none) == {"cpus": None, "cpuset": None, "memory_bytes": None}
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3, 1})
+    assert environment.limits(tmp_path / "nowhere") == {"cpus": None, "cpuset": "1,3", "memory_bytes": None}
+
+
+def follows_the_schema(found: dict[str, Any]) -> None:
+    """Whatever collect() gives fits into a result."""
+    msgspec.convert(found, Environment)
+
+
+@pytest.fixture
+def silent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No server answers, no artefacts, no word from the host."""
+    monkeypatch.setattr(environment, "_get", lambda url: "")
+    declare(tmp_path)
+    monkeypatch.setenv("ARTIFACTS", str(tmp_path))
+    monkeypatch.delenv("FIVEWAY_HOST", raising=False)
+
+
+@pytest.mark.usefixtures("silent")
+@pytest.mark.parametrize(
+    "host", ["", "{", "[]", '{"services": 7, "providers": [{}], "devices": "x"}', '{"commit": null}']
+)
+def test_missing_facts_are_null(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
+    """Neither silence nor nonsense from the host stops a run."""
+    monkeypatch.setenv("FIVEWAY_HOST", host)
+    found = environment.collect({})
+    follows_the_schema(found)
+    for name in ("commit", "services", "providers", "device", "triton"):
+        assert found[name] is None
+    assert found["model"] == {
+        "name": "tiny", "takes": "photos", "checksum": None, "config_sha256": None,
+        "build_key": None, "weights": None, "weights_source": None,
+    }  # fmt: skip
+    assert found["cores"]
+
+
+HOST: dict[str, Any] = {
+    "commit": "abc", "dirty": True, "cpu": "AMD EPYC", "cores": 8, "memory_gib": 32, "kernel": "6.1", "docker": "26",
+    "accelerator": "gpu", "envoy_config_sha256": "dd",
+    "services": [
+        {
+            "service": "triton", "image": "sha256:1", "nano_cpus": 1_500_000_000, "cpuset": "0", "memory_bytes": 0,
+            "pids": 512,
+        },
+        {"service": "locust-worker", "image": "sha256:2", "nano_cpus": 0, "memory_bytes": 1 << 30, "pids": 0},
+        {"service": "locust-worker", "image": "sha256:2", "nano_cpus": 0, "memory_bytes": 1 << 30, "pids": 0},
+    ],
+    "providers": [
+        {"model": "m", "provider": "TensorrtExecutionProvider", "nodes": 3},
+        {"model": "m", "provider": "CUDAExecutionProvider", "nodes": 2},
+    ],
+    "devices": [{"name": "A100", "driver": "550.54"}, {"name": "A100", "driver": "550.54"}],
+}  # fmt: skip
+
+
+@pytest.mark.usefixtures("silent")
+def test_without_docker_the_servers_are_asked_and_no_container_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stack that runs beside it is not what was measured: what really ran the models is Triton's own word."""
+    pages = {
+        "http://127.0.0.1:18000/v2": '{"version": "2.51.0"}',
+        "http://127.0.0.1:18000/v2/models/tiny/config": "{}",
+        "http://127.0.0.1:18000/v2/models/tiny_trt/config": "{}",
+        "http://127.0.0.1:18002/metrics":
+            'fiveway_execution_provider_nodes{model="m",provider="CUDAExecutionProvider",version="1"} 57\n'
+            'fiveway_decoded_photos{model="m_preprocess",provider="DALI",version="1"} 16\n'
+            'fiveway_decoded_photos{model="m_preprocess",provider="Pillow",version="1"} 0\n',
+    }  # fmt: skip
+    monkeypatch.setattr(environment, "_get", pages.__getitem__)
+    monkeypatch.setenv("FIVEWAY_HOST", json.dumps(HOST))
+    monkeypatch.setenv("DIRECT_ADDRESSES", "triton:8000=127.0.0.1:18000 triton:8002=127.0.0.1:18002")
+    found = environment.collect({"target": ["direct"]})
+    follows_the_schema(found)
+    assert found["native"]
+    assert (found["docker"], found["services"], found["envoy"]) == (
+        None,
+        None,
+        {"version": None, "config_sha256": None},
+    )
+    assert found["triton"] == "2.51.0"
+    assert found["providers"] == {"m": {"CUDAExecutionProvider": 57}, "m_preprocess": {"DALI": 16}}
+    assert found["device"] == {"name": "A100", "driver": "550.54", "count": 2}
+
+
+@pytest.mark.usefixtures("silent")
+def test_the_environment_has_what_the_host_the_servers_and_the_artefacts_say(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Every source ends up in its field."""
+    pages = {
+        "http://edge:9901/server_info": '{"version": "9e55/1.40.0/Clean/RELEASE/BoringSSL"}',
+        "http://triton:8000/v2": '{"name": "triton", "version": "2.51.0"}',
+    }
+    monkeypatch.setattr(environment, "_get", lambda url: pages.get(url, ""))
+    monkeypatch.setenv("FIVEWAY_HOST", json.dumps(HOST))
+    declare(tmp_path, "m")
+    (tmp_path / "m").mkdir()
+    files = {"repository/m/1/model.onnx": "ff", "repository/m/config.pbtxt": "01"}
+    manifest = {"weights": "random", "weights_source": "seed", "build_key": "k", "files": files}
+    (tmp_path / "m/manifest.json").write_text(json.dumps(manifest))
+    found = environment.collect({"target": ["edge", "direct"]})
+    follows_the_schema(found)
+    assert found["targets"] == ["edge", "direct"]
+    assert found["machine"] == "amd-epyc-8c-32g"
+    assert found["envoy"] == {"version": "1.40.0", "config_sha256": "dd"}
+    assert found["triton"] == "2.51.0"
+    assert found["device"] == {"name": "A100", "driver": "550.54", "count": 2}
+    assert found["providers"] == {"m": {"TensorrtExecutionProvider": 3, "CUDAExecutionProvider": 2}}
+    assert found["services"]["triton"] == {
+        "replicas": 1, "image": "sha256:1", "cpus": 1.5, "cpuset": "0", "memory_bytes": None, "pids": 512,
+    }  # fmt: skip
+    assert found["services"]["locust-worker"]["replicas"] == 2
+    config = found["model"].pop("config_sha256")
+    assert len(config) == 64
+    assert found["model"] == {
+        "name": "m", "takes": "photos", "checksum": "ff", "build_key": "k", "weights": "random",
+        "weights_source": "seed",
+    }  # fmt: skip
+    assert found["versions"]["locust"]
+
+
+@pytest.mark.usefixtures("silent")
+def test_facts_of_the_local_stack_are_not_those_of_an_edge_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a target elsewhere nothing local passes for what was measured; the client's machine is still ours."""
+    monkeypatch.setenv("FIVEWAY_HOST", json.dumps(HOST))
+    found = environment.collect({"target": ["http://10.0.0.7:8080"]})
+    follows_the_schema(found)
+    for name in ("accelerator", "device", "services", "providers"):
+        assert found[name] is None
+    assert found["envoy"] == {"version": None, "config_sha256": None}
+    assert found["machine"] == "amd-epyc-8c-32g"
+    assert found["commit"] == "abc"
+
+
+@pytest.mark.usefixtures("silent")
+def test_providers_are_asked_of_triton_where_the_host_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run without scripts/host-facts still names what really ran."""
+    metrics = (
+        "# TYPE fiveway_execution_provider_nodes gauge\n"
+        'fiveway_execution_provider_nodes{model="m",provider="CPUExecutionProvider",version="1"} 57\n'
+    )
+    monkeypatch.setattr(environment, "_get", lambda url: metrics if url.endswith("/metrics") else "")
+    assert environment.collect({})["providers"] == {"m": {"CPUExecutionProvider": 57}}
+
+
+def host_facts(tmp_path: Path, **programs: str) -> dict[str, Any]:
+    """What scripts/host-facts prints where git, docker and nvidia-smi are these shell lines."""
+    for name in ("git", "docker", "nvidia-smi"):
+        program = tmp_path / name
+        program.write_text(f"#!/bin/sh\n{programs.get(name.replace('-', '_'), 'exit 1')}\n")
+        program.chmod(0o755)
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        [ROOT / "scripts/host-facts"],
+        env={"PATH": path, "ACCELERATOR": "cpu"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("\n") == 1
+    facts: dict[str, Any] = json.loads(done.stdout)
+    return facts
+
+
+def test_host_facts_are_null_where_nothing_can_be_asked(tmp_path: Path) -> None:
+    """No git, no Docker, no GPU: still one line of JSON and exit status 0."""
+    facts = host_facts(tmp_path)
+    for name in ("commit", "dirty", "docker", "services", "providers", "devices"):
+        assert facts[name] is None
+    assert facts["cores"] >= 1
+    assert len(facts["envoy_config_sha256"]) == 64
+
+
+def test_host_facts_are_what_git_docker_and_nvidia_smi_say(tmp_path: Path) -> None:
+    """Services with image and limits, providers per model, devices with driver; a quote in an answer stays JSON."""
+    container = '{"service":"triton","image":"sha256:1","nano_cpus":2000000000,"memory_bytes":1,"pids":2}'
+    facts = host_facts(
+        tmp_path,
+        git='case "$1" in rev-parse) echo abc ;; status) echo " M x" ;; esac',
+        docker=f"""case "$*" in
+*"ps --quiet") echo c1 ;;
+inspect*c1) echo '{container}' ;;
+*"triton providers") printf 'MODEL VERSION PROVIDER NODES\\nm 1 CPUExecutionProvider 57\\n' ;;
+version*) printf '%s' 'a "b" \\c' ;;
+esac""",
+        nvidia_smi="echo 'NVIDIA A100-SXM4-80GB, 550.54.15'",
+    )
+    assert facts["commit"] == "abc"
+    assert facts["dirty"] is True
+    assert facts["docker"] == 'a "b" \\c'
+    assert facts["services"] == [json.loads(container)]
+    assert facts["providers"] == [{"model": "m", "provider": "CPUExecutionProvider", "nodes": 57}]
+    assert facts["devices"] == [{"name": "NVIDIA A100-SXM4-80GB", "driver": "550.54.15"}]
+    assert facts["accelerator"] == "cpu"
