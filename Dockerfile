@@ -92,7 +92,7 @@ COPY gateways/__init__.py /app/gateways/
 COPY gateways/core/__init__.py gateways/core/errors.py gateways/core/health.py gateways/core/image.py gateways/core/preprocess.py gateways/core/recently gateways/core/serving.py /app/gateways/core/
 COPY servers/__init__.py servers/swap.py /app/servers/
 COPY servers/triton /app/servers/triton
-RUN SOURCE_DATE_EPOCH=0 python3 -m compileall -q /app \
+RUN SOURCE_DATE_EPOCH=0 python3 -m compileall -q /app/gateways /app/servers \
     && ln -s /app/servers/triton/serve /app/servers/triton/providers /usr/local/bin/ \
     && ln -s /app/servers/triton/swap.py /usr/local/bin/swap \
     && ln -s /app/servers/triton/backends/onnxruntime /opt/pytriton/tritonserver/backends/
@@ -122,7 +122,7 @@ COPY gateways/__init__.py /app/gateways/
 COPY gateways/core/__init__.py gateways/core/errors.py gateways/core/health.py gateways/core/image.py gateways/core/preprocess.py gateways/core/recently gateways/core/serving.py /app/gateways/core/
 COPY servers/__init__.py servers/swap.py /app/servers/
 COPY servers/triton/*.py servers/triton/providers servers/triton/serve servers/triton/serve-gpu /app/servers/triton/
-RUN SOURCE_DATE_EPOCH=0 python3 -m compileall -q /app \
+RUN SOURCE_DATE_EPOCH=0 python3 -m compileall -q /app/gateways /app/servers \
     && ln -s /app/servers/triton/serve /app/servers/triton/providers /usr/local/bin/ \
     && ln -s /app/servers/triton/swap.py /usr/local/bin/swap
 ENV PYTHONDONTWRITEBYTECODE=1 \

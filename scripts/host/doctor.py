@@ -180,7 +180,8 @@ def docker() -> Iterator[Finding]:
         yield Finding(WARN, "docker", "none", install)
     compose = (ask("docker", "compose", "version", "--short") or "none").removeprefix("v")
     if engine() and machine.lib("compose_works") is None:
-        remedy = "run scripts/engine with sudo, or install a newer Compose and buildx"
+        least = machine.lib('echo "$COMPOSE_MIN"')
+        remedy = f"run scripts/engine with sudo, or install Compose {least} or newer and buildx"
         yield Finding(FAIL, "compose", f"{compose}: too old, or no buildx", remedy)
     elif compose == "none":
         yield Finding(WARN, "compose", compose, install)

@@ -145,12 +145,6 @@ class FakeVision(vision_pb2_grpc.VisionServiceServicer):
         prediction = vision_pb2.Prediction(classes=classes)
         return vision_pb2.PredictResponse(predictions=[prediction], model="m", weights=vision_pb2.WEIGHTS_REAL)
 
-    def PredictStream(
-        self, request_iterator: Iterator[vision_pb2.PredictStreamRequest], context: grpc.ServicerContext
-    ) -> Iterator[vision_pb2.PredictStreamResponse]:
-        for request in request_iterator:
-            yield vision_pb2.PredictStreamResponse(response=self.Predict(request.request, context))
-
 
 @dataclass(frozen=True)
 class Edge:
@@ -404,18 +398,6 @@ def test_grpc_methods_that_pass(edge: Edge, path: str, route: str, server: str) 
     before = edge.counter(f"cluster.{route}.upstream_rq_total")
     assert edge.call(path) == f"{server} {path}"
     assert edge.counter(f"cluster.{route}.upstream_rq_total") == before + 1
-
-
-def test_the_typed_service_over_grpc(edge: Edge) -> None:
-    """Unary and streaming, with trailing metadata."""
-    request = vision_pb2.PredictRequest(images=[b"a", b"b"])
-    with edge.channel() as channel:
-        stub = vision_pb2_grpc.VisionServiceStub(channel)
-        answer, call = stub.Predict.with_call(request, timeout=20)
-        assert answer.predictions[0].classes[0].index == 2
-        assert ("server-timing", "total;dur=1.500") in call.trailing_metadata()
-        stream = stub.PredictStream(iter([vision_pb2.PredictStreamRequest(request=request)] * 3), timeout=20)
-        assert [found.response.model for found in stream] == ["m"] * 3
 
 
 def test_grpc_metadata_picks_the_route(edge: Edge) -> None:

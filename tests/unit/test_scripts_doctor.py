@@ -23,6 +23,7 @@ ENGINE = {
     "docker info --format {{json .Runtimes}}": '{"nvidia":{"path":"nvidia-container-runtime"},"runc":{}}',
     "docker compose version --short": "2.40.3",
     "compose_works": "",
+    'echo "$COMPOSE_MIN"': "2.20",
 }
 TOOLKIT = {"nvidia-ctk --version": "NVIDIA Container Toolkit CLI version 1.19.0\ncommit: 1"}
 NO_CAPABILITIES = {"/proc/self/status": "CapBnd:\t00000000a80425fb\n", "/.dockerenv": ""}
