@@ -345,5 +345,5 @@ def test_what_cannot_be_loaded_leaves_the_old_model_and_what_takes_no_photos_say
 def wait_for(ask: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 60
     while not ask():
-        assert time.monotonic() < deadline
+        assert time.monotonic() < deadline, "not so within 60 s"
         time.sleep(0.02)

@@ -1,6 +1,7 @@
 """A running typed gateway with its client, in front of servers that stand for TorchServe and Triton."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from gateways.core import serving
 from gateways.typed_grpc import upstreams
 from gateways.typed_grpc.server import running
-from tests.unit.upstream_servers import MODEL, Behaviour, artifacts, jpeg, torchserve, triton
+from tests.unit.upstream_servers import MODEL, WAIT_S, Behaviour, artifacts, jpeg, torchserve, triton
 
 SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
@@ -51,7 +52,9 @@ class Gateway:
 
     async def becomes(self, status: int, *names: str) -> None:
         for name in names or ("",):
+            end = time.monotonic() + WAIT_S
             while await self.status(name) != status:
+                assert time.monotonic() < end, f"{name or 'the server'} did not become {status}"
                 await asyncio.sleep(0.02)
 
 

@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import io
 import json
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field
@@ -25,6 +26,7 @@ MODEL = "tiny"
 LABELS = tuple(f"label {i}" for i in range(10))
 DIM = 8
 SIDE = 32
+WAIT_S = 60
 
 
 def manifest(kind: str = "classifier", model: str = MODEL) -> Manifest:
@@ -62,8 +64,10 @@ def jpeg(shade: int = 128, size: tuple[int, int] = (48, 40)) -> bytes:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Wait for what another task or thread makes true; a test's own time limit ends it."""
+    """Wait for what another task or thread makes true."""
+    end = time.monotonic() + WAIT_S
     while not condition():
+        assert time.monotonic() < end, f"not so within {WAIT_S} s"
         await asyncio.sleep(0.01)
 
 
