@@ -47,8 +47,8 @@ def test_a_host_without_the_stack_s_folders(servers: StandIn, tmp_path: Path) ->
 
 
 def test_smoke_asks_every_route_and_says_what_is_wrong(servers: StandIn, image: dict[str, str]) -> None:
-    """A line per route that answers; a refused call shows its status, a wrong answer what is missing. With --wait it asks
-    again until there is an answer, and says once what it waits for."""
+    """A line per route that answers; a refused call shows its status, a wrong answer what is missing. With --wait it
+    asks again until there is an answer, and says once what it waits for."""
     smoke = """
 import json, sys
 import locust
