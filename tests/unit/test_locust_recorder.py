@@ -15,7 +15,7 @@ def histogram(seconds: list[float]) -> Histogram:
 
 def test_merging_loses_nothing() -> None:
     """Two workers' histograms, sent as text and merged, are the histogram of all their calls."""
-    drawn = np.random.default_rng(3).lognormal(np.log(0.020), 0.5, 5_000).tolist()
+    drawn = [float(one) for one in np.random.default_rng(3).lognormal(np.log(0.020), 0.5, 5_000)]
     merged = Histogram(histogram(drawn[:1234]).encode())
     merged.merge(histogram(drawn[1234:]).encode())
     assert [part.tolist() for part in merged.steps()] == [part.tolist() for part in histogram(drawn).steps()]
