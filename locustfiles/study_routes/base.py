@@ -10,7 +10,7 @@ so that it was received, and decoded where it was text. The ways of asking:
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -36,44 +36,28 @@ def structured_json(images: Images) -> Payload:
     return Payload(json.dumps({**_FIELDS, "entries": ENTRIES}).encode(), 1)
 
 
-def structured_grpc(images: Images) -> Payload:
-    return _message(pb.StructuredRequest(**_FIELDS, entries=ENTRIES))
-
-
-def structured_100_grpc(images: Images) -> Payload:
-    return _message(pb.StructuredRequest(**_FIELDS, entries=HUNDRED))
-
-
-def structured_stream(images: Images) -> Payload:
-    return _message(pb.StructuredStreamRequest(request=pb.StructuredRequest(**_FIELDS, entries=ENTRIES)))
-
-
 def base64_json(images: Images) -> Payload:
     return Payload(json.dumps({"image": _base64(images), "entries": ENTRIES}).encode(), 1)
 
 
-def base64_grpc(images: Images) -> Payload:
-    return _message(pb.Base64Request(image=_base64(images), entries=ENTRIES))
+def _structured(images: Images, entries: int = ENTRIES) -> pb.StructuredRequest:
+    return pb.StructuredRequest(**_FIELDS, entries=entries)
 
 
-def binary_grpc(images: Images) -> Payload:
-    return _message(_binary(images))
-
-
-def binary_stream(images: Images) -> Payload:
-    return _message(pb.BinaryStreamRequest(request=_binary(images)))
-
-
-def _base64(images: Images) -> str:
-    return base64.b64encode(payloads.jpeg(images).body).decode()
+def _base64_request(images: Images) -> pb.Base64Request:
+    return pb.Base64Request(image=_base64(images), entries=ENTRIES)
 
 
 def _binary(images: Images) -> pb.BinaryRequest:
     return pb.BinaryRequest(image=payloads.jpeg(images).body, entries=ENTRIES)
 
 
-def _message(message: Message) -> Payload:
-    return Payload(message.SerializeToString(), 1)
+def _base64(images: Images) -> str:
+    return base64.b64encode(payloads.jpeg(images).body).decode()
+
+
+def _message(request: Callable[[Images], Message], images: Images) -> Payload:
+    return Payload(request(images).SerializeToString(), 1)
 
 
 def check_json(answer: Answer, images: int) -> None:
@@ -115,15 +99,24 @@ _HTTP: Mapping[str, tuple[Encoder, Mapping[str, str], str]] = {
     BASE64: (base64_json, _JSON, "base64"),
     BINARY: (payloads.jpeg, {"content-type": "image/jpeg"}, f"binary?entries={ENTRIES}"),
 }
-# Kind -> method, encoder, message of the answer.
-_GRPC: Mapping[str, tuple[str, Encoder, type[Message]]] = {
-    STRUCTURED: ("Structured", structured_grpc, pb.StructuredResponse),
-    BASE64: ("Base64", base64_grpc, pb.Base64Response),
-    BINARY: ("Binary", binary_grpc, pb.BinaryResponse),
+# Kind -> method, request, message of the answer.
+_Method = tuple[str, Callable[[Images], Message], type[Message]]
+_GRPC: Mapping[str, _Method] = {
+    STRUCTURED: ("Structured", _structured, pb.StructuredResponse),
+    BASE64: ("Base64", _base64_request, pb.Base64Response),
+    BINARY: ("Binary", _binary, pb.BinaryResponse),
 }
-STREAM: Mapping[str, tuple[str, Encoder, type[Message]]] = {
-    STRUCTURED: ("StructuredStream", structured_stream, pb.StructuredStreamResponse),
-    BINARY: ("BinaryStream", binary_stream, pb.BinaryStreamResponse),
+STREAM: Mapping[str, _Method] = {
+    STRUCTURED: (
+        "StructuredStream",
+        lambda images: pb.StructuredStreamRequest(request=_structured(images)),
+        pb.StructuredStreamResponse,
+    ),
+    BINARY: (
+        "BinaryStream",
+        lambda images: pb.BinaryStreamRequest(request=_binary(images)),
+        pb.BinaryStreamResponse,
+    ),
 }
 
 
@@ -147,14 +140,14 @@ def _http(way: str, kind: str, prefix: str = "", http2: bool | None = None) -> R
 
 
 def _grpc(way: str, kind: str, messages: str = UNARY) -> Route:
-    method, encode, answered = (_GRPC if messages == UNARY else STREAM)[kind]
+    method, request, answered = (_GRPC if messages == UNARY else STREAM)[kind]
     return Route(
         f"{way}-{kind}",
         f"/fiveway.transport.v1.BaseService/{method}",
         "echo-grpc:50051",
         Format(
             "gRPC",
-            encode,
+            partial(_message, request),
             partial(check_grpc, answered),
             partial(read_grpc, answered),
             max_batch=1,
@@ -175,7 +168,7 @@ _HUNDRED = replace(
     name=HUNDRED_ROW,
     format=replace(
         _SAME.format,
-        encode=structured_100_grpc,
+        encode=partial(_message, partial(_structured, entries=HUNDRED)),
         check=partial(check_grpc, pb.StructuredResponse, entries=HUNDRED),
     ),
     asks=f"{HUNDRED} entries",

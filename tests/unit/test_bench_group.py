@@ -185,21 +185,15 @@ def test_a_load_process_that_is_held_up_as_it_connects_misses_nothing(
     assert (found.requests, found.problem) == (10, "")
 
 
-def test_missing_inputs_are_one_line(
-    load: Launcher, good: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_missing_inputs_are_one_line_and_the_load_ends_with_the_run(
+    good: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """A model that was never built has no tensors: the line says who makes them."""
+    """A model that was never built has no tensors: said, with who makes them. After its run the fork server is gone."""
     declare(tmp_path, "nobody")
     monkeypatch.setenv("ARTIFACTS", str(tmp_path))
-    with launcher("http://127.0.0.1:1", seed=1) as other:
-        found = other.visit(cell(good, "onnx-http"), WINDOW, 1, 1)
-    assert "the model builder makes the inputs" in found.problem
-
-
-def test_the_load_ends_with_the_run(good: dict[str, str]) -> None:
-    """Leaving the launcher ends the fork server; asking a dead one is an error with words."""
     with launcher("http://127.0.0.1:1", seed=1) as made:
-        made.visit(cell(good, "onnx-http"), WINDOW, 1, 1)
+        found = made.visit(cell(good, "onnx-http"), WINDOW, 1, 1)
+    assert "the model builder makes the inputs" in found.problem
     assert not psutil.pid_exists(made.pid)
     with pytest.raises(LoadError, match="the load generator ended"):
         made.visit(cell(good, "onnx-http"), WINDOW, 1, 1)
