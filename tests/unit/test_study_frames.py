@@ -1,7 +1,5 @@
 """The rows of study `frames`: the pan, and the clients of all rows against the real gateway."""
 
-import subprocess
-import sys
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -33,7 +31,6 @@ from locustfiles.study_routes.frames import (
     camera,
     encode,
 )
-from tests.repository import ROOT
 from tests.unit.bench_runs import change, synthetic_run
 from tests.unit.frames_server import frames_server
 from tests.unit.tiny_artifacts import tiny
