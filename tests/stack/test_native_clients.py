@@ -310,6 +310,7 @@ FORBIDDEN_METHODS = (
         "DescribeModel", "ListModels", "RegisterModel", "ScaleWorker", "SetDefault", "UnregisterModel",
     )),
     f"/{TORCHSERVE}.openinference.GRPCInferenceService/ModelInfer",
+    "/no.such.Service/Method", "/v2/repository/index",
 )  # fmt: skip
 
 

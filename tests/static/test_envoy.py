@@ -24,9 +24,11 @@ import grpc
 import pytest
 import yaml
 from fiveway.vision.v1 import vision_pb2, vision_pb2_grpc
-from torchserve import inference_pb2, inference_pb2_grpc
+from torchserve import inference_pb2
 
-from bench.studies import WAYS
+from locustfiles.routes import ROUTES as LOADED
+from locustfiles.study_routes import WAYS
+from tests.clients import ROUTES, WITHOUT_MODEL
 from tests.repository import ROOT
 
 CONFIG = ROOT / "compose" / "envoy" / "envoy.yaml"
@@ -50,17 +52,11 @@ UNLIMITED = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_le
 KSERVE = "/inference.GRPCInferenceService/"
 TORCHSERVE = "/org.pytorch.serve.grpc.inference.InferenceAPIsService/"
 JSON = ("-H", "content-type: application/json")
-BAD_JSON = b"{garbage"
-# Triton's own words, each with status 500.
-TRITON_500 = {
-    BAD_JSON: b'{"error":"failed to parse the request JSON buffer: Missing a name for object member. at 1"}',
-    b"{}": b"{\"error\":\"Unable to parse 'inputs': attempt to access non-existing object member 'inputs'\"}",
-    b"stub": b'{"error":"Stub process is not healthy"}',
-}
+STUB = b"Stub process is not healthy"
 
 
 class FakeHttp(BaseHTTPRequestHandler):
-    """Says which server it stands for; `/infer` echoes the body, or fails on bad JSON as Triton does."""
+    """Says which server it stands for; `/infer` echoes the body, or fails as Triton does."""
 
     protocol_version = "HTTP/1.1"
     name = ""
@@ -74,8 +70,8 @@ class FakeHttp(BaseHTTPRequestHandler):
         body = self.body()
         if not self.path.endswith("/infer"):
             self.do_GET()
-        elif body in TRITON_500:
-            self.answer(500, TRITON_500[body])
+        elif body == STUB:
+            self.answer(500, b'{"error":"%s"}' % STUB)
         else:
             self.answer(200, body)
 
@@ -125,22 +121,13 @@ class FakeGrpc(grpc.GenericRpcHandler):
         return grpc.unary_unary_rpc_method_handler(answer)
 
 
-# Images that the fake refuses with the one status that gRPC has for both.
-TOO_MUCH = {
-    b"\0": "images[0] is 21 MiB: send a JPEG of at most 20 MiB",
-    b"\1": "128 batches are at work already: try again",
-}
-
-
 class FakeVision(vision_pb2_grpc.VisionServiceServicer):
     """The typed service, without a model: the number of images is the first class index."""
 
     def Predict(self, request: vision_pb2.PredictRequest, context: grpc.ServicerContext) -> vision_pb2.PredictResponse:
         context.set_trailing_metadata((("server-timing", "total;dur=1.500"),))
-        if not request.images:
-            context.abort(grpc.StatusCode.INVALID_ARGUMENT, 'images is "empty": send 1 to 32 JPEG files')
-        if request.images[0] in TOO_MUCH:
-            context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, TOO_MUCH[request.images[0]])
+        if request.images[0] == b"\1":
+            context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, '128 "batches" are at work already: try again')
         classes = [vision_pb2.ClassScore(index=len(request.images), label="tabby", score=0.0)]
         prediction = vision_pb2.Prediction(classes=classes)
         return vision_pb2.PredictResponse(predictions=[prediction], model="m", weights=vision_pb2.WEIGHTS_REAL)
@@ -275,7 +262,8 @@ def test_envoy_accepts_the_config(tmp_path: Path) -> None:
 
 
 def test_one_name_per_route() -> None:
-    """Every route of the load has a route and a cluster of its name, which lead to its server; there are no others."""
+    """Envoy's route and cluster, Locust's user class and the test client; they lead to its server; no others."""
+    assert set(CLUSTERS) - set(WITHOUT_MODEL) == set(ROUTES) == set(LOADED)
     hosts = {host for host, *_ in CLUSTERS.values()}
     # typed-http is made by Envoy itself; frames has no edge.
     behind = [way for way in WAYS.values() if not way.direct or way.direct.partition(":")[0] in hosts]
@@ -306,49 +294,38 @@ def said(path: str, body: Any) -> str:
 
 VERSIONS = ("--http1.1", "--http2-prior-knowledge")
 HTTP_VERSIONS = pytest.mark.parametrize("version", VERSIONS)
-SERVED = [
-    ("jpeg-http", "/embed", "jpeg-http"),
-    ("jpeg-http", "/embed/base64", "jpeg-http"),
-    ("jpeg-http", "/classify", "jpeg-http"),
-    ("jpeg-http", "/classify/base64", "jpeg-http"),
-    ("jpeg-http", "/docs", "jpeg-http"),
-    ("jpeg-http", "/openapi.json", "jpeg-http"),
-    ("onnx-http", "/v2", "triton"),
-    ("onnx-http", "/v2/health/live", "triton"),
-    ("onnx-http", "/v2/health/ready", "triton"),
-    ("onnx-http", "/v2/models/any_model-1.5", "triton"),
-    ("onnx-http", "/v2/models/m/ready", "triton"),
-    ("onnx-http", "/v2/models/m/versions/1", "triton"),
-    ("onnx-http", "/v2/models/m/versions/1/config?x=1", "triton"),
-    ("trt-http", "/v2/models/m_trt", "triton"),
-    ("trt-http", "/v2/models/m_trt/versions/2/ready", "triton"),
-    ("onnx-jpeg-http", "/v2/models/m_jpeg", "triton"),
-    ("onnx-jpeg-http", "/v2/models/m_jpeg/versions/2/ready", "triton"),
-    ("torchserve-http", "/ping", "torchserve"),
-    ("torchserve-http", "/predictions/m", "torchserve"),
-    ("torchserve-http", "/predictions/m/1.0", "torchserve"),
-    ("echo-http", "/transport/structured", "echo-http"),
-    ("echo-http", "/transport/fast/binary?entries=1", "echo-http"),
-    ("echo-http", "/transport/vectors/json-gzip?count=5", "echo-http"),
-    ("seldon-http", "/api/v1.0/predictions", "seldon-http"),
-]
+HTTP_SERVED = {
+    ("jpeg-http", "jpeg-http"): "/embed /embed/base64 /classify /classify/base64 /docs /openapi.json",
+    ("onnx-http", "triton"): "/v2 /v2/health/live /v2/health/ready /v2/models/any_model-1.5 /v2/models/m/ready "
+    "/v2/models/m/versions/1 /v2/models/m/versions/1/config?x=1",
+    ("trt-http", "triton"): "/v2/models/m_trt /v2/models/m_trt/versions/2/ready",
+    ("onnx-jpeg-http", "triton"): "/v2/models/m_jpeg /v2/models/m_jpeg/versions/2/ready",
+    ("torchserve-http", "torchserve"): "/ping /predictions/m /predictions/m/1.0",
+    ("echo-http", "echo-http"): "/transport/structured /transport/fast/binary?entries=1 "
+    "/transport/vectors/json-gzip?count=5",
+    ("seldon-http", "seldon-http"): "/api/v1.0/predictions",
+}
+
+
+def paths(served: dict[tuple[str, str], str]) -> list[tuple[str, str, str]]:
+    """(route, server, path) of every path."""
+    return [(*names, path) for names, found in served.items() for path in found.split()]
 
 
 @HTTP_VERSIONS
-@pytest.mark.parametrize(("route", "path", "server"), SERVED)
-def test_http_paths_that_pass(edge: Edge, version: str, route: str, path: str, server: str) -> None:
+@pytest.mark.parametrize(("route", "server", "path"), paths(HTTP_SERVED))
+def test_http_paths_that_pass(edge: Edge, version: str, route: str, server: str, path: str) -> None:
     """Each server's own paths reach it over both HTTP versions, through the cluster of the route's name."""
     before = edge.counter(f"cluster.{route}.upstream_rq_total")
-    status, head, body = edge.curl(path, version=version)
+    status, _, body = edge.curl(path, version=version)
     assert (status, body["server"], body["path"]) == (200, server, path)
-    assert "x-envoy-upstream-service-time" in head
     assert edge.counter(f"cluster.{route}.upstream_rq_total") == before + 1
 
 
 @pytest.mark.parametrize(
     "path",
     [
-        "/nothing", "/v2/models//stats", "/v2/models/m/../stats", "/v2/models/x%2f..%2fstats", "/v2/models/st%61ts",
+        "/v2/models//stats", "/v2/models/m/../stats", "/v2/models/x%2f..%2fstats", "/v2/models/st%61ts",
         "/v2/models/m/versions/1/stats", "/v2/models/m/infer/", "/v2/models/m_trt/stats", "/v2/models/m/generate",
         "/v2//repository/index", "/v2/./repository/index", "/v2/models/../repository/index", "/V2/repository/index",
         "/predictions", "/predictions/m/1.0/explain", "/predictions/..%2fmodels", "/predictions/../models",
@@ -374,29 +351,24 @@ def test_the_index(edge: Edge) -> None:
     assert "/v2/models/MODEL/infer" in body["http"]
 
 
-GRPC_SERVED = [
-    *((f"{KSERVE}{method}", "onnx-grpc", "triton") for method in (
-        "ServerLive", "ServerReady", "ServerMetadata", "ModelReady", "ModelMetadata", "ModelConfig", "ModelInfer",
-        "ModelStreamInfer")),
-    (f"{TORCHSERVE}Ping", "torchserve-grpc", "torchserve"),
-    (f"{TORCHSERVE}Predictions", "torchserve-grpc", "torchserve"),
-    *((f"/fiveway.transport.v1.BaseService/{method}", "echo-grpc", "echo-grpc") for method in (
-        "Structured", "StructuredStream", "Base64", "Binary", "BinaryStream")),
-    *((f"/fiveway.transport.v1.DistanceService/{method}", "echo-grpc", "echo-grpc") for method in (
-        "ListVectors", "StreamVectors")),
-    ("/seldon.protos.Seldon/Predict", "seldon-grpc", "seldon-grpc"),
-    ("/grpc.health.v1.Health/Check", "typed-grpc", "typed-grpc"),
-    ("/grpc.health.v1.Health/Watch", "typed-grpc", "typed-grpc"),
-    ("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", "typed-grpc", "typed-grpc"),
-    ("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", "typed-grpc", "typed-grpc"),
-]  # fmt: skip
+GRPC_SERVED = {
+    ("onnx-grpc", KSERVE): "ServerLive ServerReady ServerMetadata ModelReady ModelMetadata ModelConfig ModelInfer "
+    "ModelStreamInfer",
+    ("torchserve-grpc", TORCHSERVE): "Ping Predictions",
+    ("echo-grpc", "/fiveway.transport.v1.BaseService/"): "Structured StructuredStream Base64 Binary BinaryStream",
+    ("echo-grpc", "/fiveway.transport.v1.DistanceService/"): "ListVectors StreamVectors",
+    ("seldon-grpc", "/seldon.protos.Seldon/"): "Predict",
+    ("typed-grpc", "/grpc.health.v1.Health/"): "Check Watch",
+    ("typed-grpc", "/grpc.reflection.v1.ServerReflection/"): "ServerReflectionInfo",
+    ("typed-grpc", "/grpc.reflection.v1alpha.ServerReflection/"): "ServerReflectionInfo",
+}
 
 
-@pytest.mark.parametrize(("path", "route", "server"), GRPC_SERVED)
-def test_grpc_methods_that_pass(edge: Edge, path: str, route: str, server: str) -> None:
+@pytest.mark.parametrize(("route", "service", "method"), paths(GRPC_SERVED))
+def test_grpc_methods_that_pass(edge: Edge, route: str, service: str, method: str) -> None:
     """Each server's own methods reach it, through the cluster of the route's name."""
     before = edge.counter(f"cluster.{route}.upstream_rq_total")
-    assert edge.call(path) == f"{server} {path}"
+    assert edge.call(service + method) == f"{CLUSTERS[route][0]} {service}{method}"
     assert edge.counter(f"cluster.{route}.upstream_rq_total") == before + 1
 
 
@@ -410,21 +382,6 @@ def test_grpc_metadata_picks_the_route(edge: Edge) -> None:
     assert edge.call("/grpc.health.v1.Health/Check", x_backend="triton").startswith("triton ")
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/no.such.Service/Method", KSERVE + "NoSuchMethod", KSERVE + "RepositoryIndex",
-        TORCHSERVE + "StreamPredictions",
-        "/fiveway.vision.v1.VisionService/NoSuch", "/v2/repository/index", "/seldon.protos.Seldon/SendFeedback",
-    ],
-)  # fmt: skip
-def test_grpc_methods_that_do_not_pass(edge: Edge, path: str) -> None:
-    """What is not a route is UNIMPLEMENTED with a message, never UNKNOWN."""
-    answer = edge.call(path)
-    assert answer.startswith("UNIMPLEMENTED: ")
-    assert "GET /" in answer
-
-
 def test_a_batch_of_32_passes_both_ways(edge: Edge) -> None:
     """19.3 MB, up and down: over both HTTP versions, with a content-length and without one, and over gRPC."""
     body = bytes(BATCH_32)
@@ -435,15 +392,13 @@ def test_a_batch_of_32_passes_both_ways(edge: Edge) -> None:
         assert unary(channel, KSERVE + "ModelInfer")(body, timeout=30) == body
 
 
-@HTTP_VERSIONS
-@pytest.mark.parametrize("path", ["/v2/models/m/infer", "/embed", "/predictions/m", "/v1/predict", "/nothing"])
-def test_bodies_over_32_mib_are_refused(edge: Edge, version: str, path: str) -> None:
-    """413 in our form; also for a body that does not say its length; the next request works."""
-    for extra in ([], ["-H", "transfer-encoding: chunked"]) if path.startswith("/v2") else ([],):
-        status, _, body = edge.post(path, bytes(64 * MIB), *JSON, *extra, version=version)
-        assert status == 413
-        assert "32 MiB" in said(path, body)
-    assert edge.curl("/v2", version=version)[0] == 200
+@pytest.mark.parametrize("path", ["/v2/models/m/infer", "/nothing"])
+def test_bodies_over_32_mib_are_refused_over_http2(edge: Edge, path: str) -> None:
+    """413 in our form, over HTTP/1.1 see tests/stack; the next request works."""
+    status, _, body = edge.post(path, bytes(64 * MIB), *JSON, version=VERSIONS[1])
+    assert status == 413
+    assert "32 MiB" in said(path, body)
+    assert edge.curl("/v2", version=VERSIONS[1])[0] == 200
 
 
 def test_a_grpc_body_said_to_be_over_32_mib_is_refused(edge: Edge) -> None:
@@ -455,25 +410,17 @@ def test_a_grpc_body_said_to_be_over_32_mib_is_refused(edge: Edge) -> None:
     assert "32 mib" in head
 
 
-def test_a_large_message_to_torchserve_is_refused(edge: Edge) -> None:
-    """TorchServe would reset the stream; a large one that it takes passes."""
-    assert edge.call(TORCHSERVE + "Predictions", bytes(33 * MIB)).startswith("RESOURCE_EXHAUSTED: ")
-    assert edge.call(TORCHSERVE + "Predictions", bytes(31 * MIB)) == "\0" * 200
-
-
 def test_a_client_cannot_steer_the_proxy(edge: Edge) -> None:
     """x-envoy-* request headers have no effect: 1 ms would be a 504."""
     assert edge.curl("/v2?slow", "-H", "x-envoy-upstream-rq-timeout-ms: 1", "-H", "x-envoy-retry-on: 5xx")[0] == 200
 
 
-def test_triton_says_400_to_bad_json(edge: Edge) -> None:
-    """Its 500 on a body that is not JSON, or not the expected JSON, becomes 400 with its text; a real 500 stays."""
-    for model in ("m", "m_trt", "m_jpeg"):
-        for bad, text in ((BAD_JSON, "failed to parse the request JSON"), (b"{}", "Unable to parse 'inputs'")):
-            status, _, body = edge.post(f"/v2/models/{model}/infer", bad)
-            assert status == 400
-            assert text in body["error"]
-        assert edge.post(f"/v2/models/{model}/infer", b"stub")[0] == 500
+def test_a_fault_of_tritons_stays_one(edge: Edge) -> None:
+    """What Triton calls 500 or INTERNAL for bad input is mended (tests/stack); a server that is broken is not."""
+    for model, route in (("m", ""), ("m_trt", "trt-grpc"), ("m_jpeg", "onnx-jpeg-grpc")):
+        assert edge.post(f"/v2/models/{model}/infer", STUB)[0] == 500
+        answer = edge.call(KSERVE + "ModelInfer", x_route=route, x_fail_bin=b"INTERNAL:" + STUB)
+        assert answer == f"INTERNAL: {STUB.decode()}"
 
 
 def test_a_form_never_reaches_torchserve(edge: Edge) -> None:
@@ -488,9 +435,6 @@ def test_a_form_never_reaches_torchserve(edge: Edge) -> None:
 def test_deep_json_never_reaches_triton(edge: Edge, version: str) -> None:
     """100,000 levels end the real server: 64 are let through, also in a body larger than the connection's buffer."""
     path = "/v2/models/m/infer"
-    status, _, body = edge.post(path, b"[" * 200_000, version=version)
-    assert status == 400
-    assert "nested deeper than 64 levels" in body["error"]
     large = b"\0" + b"[" * 64 + b"1," * 2 * MIB + b"]" * 64
     assert edge.post(path, large, version=version)[2] == large
     tensor = b"\0" + b"[" * 200_000
@@ -500,16 +444,8 @@ def test_deep_json_never_reaches_triton(edge: Edge, version: str) -> None:
     assert "longer than 65536 bytes" in body["error"]
 
 
-def test_triton_says_invalid_argument_to_bytes_that_are_no_message(edge: Edge) -> None:
-    """gRPC's own INTERNAL for them is mended; an INTERNAL of Triton's stays."""
-    for route in ("onnx-grpc", "trt-grpc", "onnx-jpeg-grpc"):
-        answer = edge.call(KSERVE + "ModelInfer", x_route=route, x_fail_bin=b"INTERNAL:Unable to parse request")
-        assert answer.startswith("INVALID_ARGUMENT: the bytes are no message")
-        answer = edge.call(KSERVE + "ModelInfer", x_route=route, x_fail_bin=b"INTERNAL:Stub process is not healthy")
-        assert answer == "INTERNAL: Stub process is not healthy"
-
-
 NO_MESSAGE = "not a PredictionsRequest: generate the client from TorchServe's inference.proto"
+ANSWER = '{"classes": [{"label": "\\"code\\": 400,", "score": 0.5}]}'
 ERROR = '{{\n  "code": {},\n  "type": "InvalidInput",\n  "message": "{}"\n}}\n'
 
 
@@ -530,31 +466,21 @@ ERROR = '{{\n  "code": {},\n  "type": "InvalidInput",\n  "message": "{}"\n}}\n'
         ("UNKNOWN:strange", "INTERNAL: strange"),
         ("UNKNOWN:", f"INVALID_ARGUMENT: {NO_MESSAGE}"),
         ("INVALID_ARGUMENT:missing", "INVALID_ARGUMENT: missing"),
+        # An answer that only holds the word: as the server sent it.
+        (ANSWER, inference_pb2.PredictionResponse(prediction=ANSWER.encode()).SerializeToString().decode()),
     ],
 )  # fmt: skip
 def test_torchserve_errors_over_grpc(edge: Edge, fail: str, expected: str) -> None:
     """Errors that TorchServe calls OK, INTERNAL or UNKNOWN get the status of their cause and keep their message."""
-    with edge.channel() as channel:
-        stub = inference_pb2_grpc.InferenceAPIsServiceStub(channel)
-        with pytest.raises(grpc.RpcError) as raised:
-            stub.Predictions(inference_pb2.PredictionsRequest(), timeout=20, metadata=(("x-fail-bin", fail.encode()),))
-    assert f"{raised.value.code().name}: {raised.value.details()}" == expected
-
-
-def test_torchserve_answers_over_grpc_pass_untouched(edge: Edge) -> None:
-    """A real answer is not mistaken for an error, even when it holds the word."""
-    answer = '{"model": "m", "classes": [{"index": 1, "label": "\\"code\\": 400,", "score": 0.5}]}'
-    with edge.channel() as channel:
-        stub = inference_pb2_grpc.InferenceAPIsServiceStub(channel)
-        metadata = (("x-fail-bin", answer.encode()),)
-        found = stub.Predictions(inference_pb2.PredictionsRequest(), timeout=20, metadata=metadata)
-    assert found.prediction == answer.encode()
+    assert edge.call(TORCHSERVE + "Predictions", x_fail_bin=fail.encode()) == expected
 
 
 def test_the_clients_deadline_is_passed_on_and_kept(edge: Edge) -> None:
     """The server sees the deadline."""
-    answer = edge.call(KSERVE + "ModelInfer", timeout=8, x_fail_bin=b"deadline?")
-    assert re.fullmatch(r"DATA_LOSS: deadline in [78]\.\d s", answer)
+    answer = edge.call(KSERVE + "ModelInfer", timeout=600, x_fail_bin=b"deadline?")
+    found = re.fullmatch(r"DATA_LOSS: deadline in (\d+)\.\d s", answer)
+    assert found
+    assert 300 < int(found[1]) <= 600
 
 
 def test_a_deadline_that_passes_is_said_so(edge: Edge) -> None:
@@ -589,16 +515,10 @@ def test_the_typed_service_over_http(edge: Edge, version: str) -> None:
 @pytest.mark.parametrize(
     ("data", "arguments", "status", "code", "message"),
     [
-        ("{}", JSON, 400, "INVALID_ARGUMENT", 'images is "empty": send 1 to 32 JPEG files'),
-        ("{garbage", JSON, 400, "INVALID_ARGUMENT", ""),
-        ('{"images": ["AA=="]}', JSON, 413, "RESOURCE_EXHAUSTED", "send a JPEG of at most 20 MiB"),
-        ('{"images": ["AQ=="]}', JSON, 429, "RESOURCE_EXHAUSTED", "try again"),
-        ('{"images": "/9g="', JSON, 400, "INVALID_ARGUMENT", ""),
+        ('{"images": ["AQ=="]}', JSON, 429, "RESOURCE_EXHAUSTED", '128 "batches" are at work'),
         ('{"top_k": -1}', JSON, 400, "INVALID_ARGUMENT", ""),
         ('{"outputs": ["NONE"]}', JSON, 400, "INVALID_ARGUMENT", ""),
-        ('{"image": "/9g="}', JSON, 400, "INVALID_ARGUMENT", ""),
         (PREDICT, (*JSON, "--url-query", "x=1"), 400, "INVALID_ARGUMENT", "x"),
-        (PREDICT, ("-H", "content-type: image/jpeg"), 415, "INVALID_ARGUMENT", "send JSON"),
         (PREDICT, (), 415, "INVALID_ARGUMENT", "send JSON"),
         (PREDICT, (*JSON, "-X", "PUT"), 405, "INVALID_ARGUMENT", "use POST"),
     ],
@@ -689,13 +609,14 @@ def test_a_server_that_is_gone(edge: Edge) -> None:
 
 def test_servers_of_a_profile_that_is_off(tmp_path: Path) -> None:
     """503 and UNAVAILABLE, with the command that starts them: no container has the host names of the config."""
-    said = "this route's server does not run: start it with docker compose --profile transport up"
     echo, vectors = "/fiveway.transport.v1.BaseService/", "/fiveway.transport.v1.DistanceService/StreamVectors"
     with envoy(tmp_path, {}) as (listener, statistics):
         edge = Edge(listener, statistics, grpc.server(futures.ThreadPoolExecutor(1)))
         for path in ("/transport/structured", "/transport/vectors/json?count=1", "/api/v1.0/predictions"):
             status, _, body = edge.post(path, b"{}", *JSON)
             assert (status, body["error"]["code"]) == (503, "UNAVAILABLE")
-            assert body["error"]["message"].startswith(said)
+            assert "--profile transport up" in body["error"]["message"]
         for path in (f"{echo}Structured", f"{echo}BinaryStream", vectors, "/seldon.protos.Seldon/Predict"):
-            assert edge.call(path).startswith(f"UNAVAILABLE: {said}")
+            answer = edge.call(path)
+            assert answer.startswith("UNAVAILABLE: ")
+            assert "--profile transport up" in answer
