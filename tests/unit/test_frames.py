@@ -18,7 +18,6 @@ from fiveway.transport.v1 import frames_pb2 as pb
 from fiveway.transport.v1 import frames_pb2_grpc
 
 from gateways.core.errors import ServeError
-from gateways.rpc.health import call
 from gateways.transport.frames.frame import Usage
 from gateways.transport.frames.zeromq import MAX_SLOTS, Slots
 from tests.unit.frames_server import frames_server
@@ -152,47 +151,29 @@ def test_usage_counts_the_frames_that_were_changed(server: Server) -> None:
 
 
 BAD_TEXT: list[tuple[str, bytes, str, int, str]] = [
-    ("base64", b"{", JSON, 400, "the body is not JSON"),
-    ("base64", b"[" * 100_000, JSON, 400, "the body is not JSON"),
     ("base64", b'{"frame": 5}', JSON, 400, 'the field "frame" is missing or not a string'),
     ("base64", b'{"frame": ""}', JSON, 400, "a frame of None x None: send whole numbers"),
     ("base64", b'{"width": 1, "height": true, "frame": ""}', JSON, 400, "1 x True"),
-    ("base64", b'{"width": 1921, "height": 1080, "frame": ""}', JSON, 400, "1 to 2073600 pixels"),
-    ("base64", b'{"width": 1, "height": 1, "frame": "****"}', JSON, 400, "frame cannot be decoded"),
-    ("base64", b'{"width": 1, "height": 2, "frame": "AAAA"}', JSON, 400, "3 bytes for a frame of 1 x 2: send 6"),
     ("hex", b'{"width": 1, "height": 1, "frame": "00000"}', JSON, 400, "frame cannot be decoded"),
     ("hex", '{"width": 1, "height": 1, "frame": "é"}'.encode(), JSON, 400, "frame cannot be decoded"),
     ("jpeg", b'{"width": 1, "height": 1, "frame": "AAAA"}', JSON, 400, "frame cannot be decoded"),
-    ("hex", b"{}", "text/plain", 415, "send application/json"),
-    ("multipart", b"{}", JSON, 415, "send multipart/form-data"),
-    ("multipart", form(SHAPE, None), FORM, 400, 'the form has no file "frame"'),
     ("multipart", form(SHAPE | {"frame": "x"}, None), FORM, 400, "the form cannot be read"),
     ("multipart", form({"frame": "x"}, None), FORM, 400, 'the form has no file "frame"'),
     ("multipart", form({"width": "x", "height": 1}), FORM, 400, "a frame of 'x' x 1"),
     ("multipart", form(SHAPE, RAW[:-1]), FORM, 400, f"{len(RAW) - 1} bytes for a frame of 64 x 48"),
     ("multipart", form(SHAPE, end=""), FORM, 400, "the form is truncated"),
-    ("nothing", b"{}", JSON, 404, "no such path"),
 ]
 
 
 @pytest.mark.parametrize(("path", "body", "kind", "status", "says"), BAD_TEXT)
 def test_http_says_what_is_wrong(server: Server, path: str, body: bytes, kind: str, status: int, says: str) -> None:
-    """The status, and one line for the client; the next request is answered."""
+    """The status, and one line for the client; the next request is answered. More: tests/stack/bad_input.py."""
     server.post(path, body, kind).refuses(status, says)
     assert server.text("hex", **SHAPE, frame=RAW.hex()).status == 200
 
 
-def test_grpc_says_what_is_wrong(server: Server, stub: frames_pb2_grpc.FrameServiceStub) -> None:
-    """Bytes that are no message, a wrong size, too large a message: also in a stream, which then ends."""
-    for body, code, says in (
-        (b"\xff", "INVALID_ARGUMENT", "generate your client"),
-        (b"", "INVALID_ARGUMENT", "a frame of 0 x 0"),
-        (pb.ChangeRequest(pixels=RAW[:-1], **SHAPE).SerializeToString(), "INVALID_ARGUMENT", "send 9216"),
-        (bytes(17 * 1024**2), "RESOURCE_EXHAUSTED", "larger than max"),
-    ):
-        with pytest.raises(grpc.RpcError) as failed:
-            call(server.grpc, "/fiveway.transport.v1.FrameService/Change", body, timeout=30)
-        assert (failed.value.code().name, says in str(failed.value.details())) == (code, True), failed.value
+def test_a_bad_message_ends_its_stream(stub: frames_pb2_grpc.FrameServiceStub) -> None:
+    """After the answers to those before it."""
     asked = [pb.ChangeStreamRequest(pixels=RAW, **SHAPE), pb.ChangeStreamRequest(pixels=b"")]
     answers = stub.ChangeStream(iter(asked))
     assert next(answers).pixels == CHANGED
@@ -202,16 +183,10 @@ def test_grpc_says_what_is_wrong(server: Server, stub: frames_pb2_grpc.FrameServ
 
 
 BAD_PARTS: list[tuple[list[bytes], str, str]] = [
-    ([b"\xff\0garbage"], "INVALID_ARGUMENT", "the first part is no JSON object"),
     ([b"[]"], "INVALID_ARGUMENT", "the first part is no JSON object"),
-    ([b"[" * 1000], "INVALID_ARGUMENT", "the first part is no JSON object"),
     ([b" " * 2000 + b"{}"], "INVALID_ARGUMENT", "at most 1024 bytes"),
-    ([b"{}"], "INVALID_ARGUMENT", "1 parts: send a JSON head"),
     ([b"{}", RAW], "INVALID_ARGUMENT", "a frame of None x None"),
-    ([json.dumps(SHAPE).encode(), RAW[1:]], "INVALID_ARGUMENT", "9215 bytes for a frame of 64 x 48: send 9216"),
-    ([json.dumps(SHAPE | {"slot": "../secret"}).encode()], "INVALID_ARGUMENT", "slot is no name"),
     ([json.dumps(SHAPE | {"slot": 5}).encode()], "INVALID_ARGUMENT", "slot is no name"),
-    ([json.dumps(SHAPE | {"slot": "missing123"}).encode()], "NOT_FOUND", "No such file"),
     ([json.dumps(SHAPE | {"slot": "shortfile"}).encode()], "INVALID_ARGUMENT", "needs 18432, for both"),
     ([json.dumps(SHAPE | {"slot": "emptyfile"}).encode()], "INVALID_ARGUMENT", "has no memory"),
     ([json.dumps(SHAPE | {"slot": "linkedfile"}).encode()], "NOT_FOUND", "cannot be opened"),

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +9,12 @@ import grpc
 import pytest
 from fiveway.vision.v1 import vision_pb2 as pb
 from grpc_health.v1 import health_pb2
-from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from gateways.core.serving import Serving
 from gateways.rpc import server
 from gateways.typed_grpc import health, upstreams
 from gateways.typed_grpc.service import SERVICE
+from scripts.host.machine import listens
 from tests.unit.typed_gateway import NOT_SERVING, OTHER, REQUEST, SERVING, Gateway, fails, gateway_before, started, to
 from tests.unit.upstream_servers import MODEL, Behaviour, until
 
@@ -60,37 +59,37 @@ async def test_a_wrong_request_says_nothing_about_health(gateway: Gateway) -> No
     assert gateway.torchserve.calls == 1
 
 
-async def test_no_probe_while_triton_answers_others(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its own count of answers moves: it lives, and no measurement of it sees a probe. At rest it is asked again."""
-    monkeypatch.setattr(upstreams, "PROBE_EVERY_S", 0.1)
-    gateway.triton.code = grpc.StatusCode.INTERNAL
-    await fails(gateway.stub.Predict(REQUEST, metadata=to("triton")), UNAVAILABLE)
-    gateway.triton.code = None
-    await gateway.becomes(SERVING, "triton")  # from here on the short pause counts
-    before = gateway.triton.calls
-    for _ in range(50):
-        gateway.triton.others += 1
-        await asyncio.sleep(0.01)
-    assert gateway.triton.calls - before <= 1  # the first pause may find nothing yet
-    await until(lambda: gateway.triton.calls >= before + 3)
+@pytest.mark.parametrize("others", [True, False], ids=["at the server itself", "through this gateway"])
+async def test_no_probe_while_clients_are_answered(monkeypatch: pytest.MonkeyPatch, others: bool) -> None:
+    """They are the proof, and no measurement sees a probe; at rest there is one again."""
+    monkeypatch.setattr(upstreams, "PROBE_EVERY_S", 0.001)
+    looks = 0
+    probes: list[int] = []
 
+    class Busy:
+        """An upstream with a client's answer between two looks, for 100 looks."""
 
-async def test_no_probe_under_load(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While clients' calls succeed TorchServe sees theirs only."""
-    monkeypatch.setattr(upstreams, "PROBE_EVERY_S", 0.5)
-    gateway.torchserve.status = 507
-    await fails(gateway.stub.Predict(REQUEST), UNAVAILABLE)
-    gateway.torchserve.status = 200
-    await gateway.becomes(SERVING)  # from here on the short pause counts
-    before = gateway.torchserve.calls
-    loop = asyncio.get_running_loop()
-    ends = [loop.time()]
-    for _ in range(150):
-        await gateway.stub.Predict(REQUEST)
-        await asyncio.sleep(0.01)
-        ends.append(loop.time())
-    # A busy machine may stop for so long that a probe is due.
-    assert 0 <= gateway.torchserve.calls - before - 150 <= sum(end - begin > 0.2 for begin, end in pairwise(ends))
+        name = "busy"
+
+        async def answered(self) -> int | None:
+            nonlocal looks
+            looks += 1
+            watched.successes += looks < 100 and not others
+            return min(looks, 100) if others else None
+
+        async def predict(self, *_: object, **__: object) -> list[Any]:
+            probes.append(looks)
+            return []
+
+    async def report(*_: object) -> None:
+        """Nobody asks."""
+
+    watched = upstreams.Watched(Busy())  # type: ignore[arg-type]
+    watching = asyncio.create_task(watched.watch(report))
+    await until(lambda: looks > 110)
+    watching.cancel()
+    assert len(probes) > 2
+    assert min(probes[others:]) >= 100  # nothing can have moved before the first look
 
 
 async def test_nothing_is_serving_before_a_model_has_answered(tmp_path: Path) -> None:
@@ -134,18 +133,10 @@ async def test_stopping_finishes_what_is_at_work(tmp_path: Path, monkeypatch: py
         at_work = asyncio.ensure_future(call(REQUEST.SerializeToString()))
         await until(lambda: behaviour.at_work > before)
         stopping = asyncio.ensure_future(running.__aexit__(None, None, None))
-        await asyncio.sleep(0.1)
+        await until(lambda: not listens("127.0.0.1", port))
         behaviour.gate.set()
         assert pb.PredictResponse.FromString(await at_work).predictions
         await stopping
-
-
-async def test_reflection_lists_the_services(gateway: Gateway) -> None:
-    """grpcurl needs no proto file."""
-    stub = reflection_pb2_grpc.ServerReflectionStub(gateway.channel)
-    call = stub.ServerReflectionInfo(iter([reflection_pb2.ServerReflectionRequest(list_services="")]))
-    names = {service.name for service in (await call.read()).list_services_response.service}
-    assert {SERVICE, "grpc.health.v1.Health"} <= names
 
 
 # Following what is served
@@ -164,7 +155,7 @@ async def test_a_call_at_work_ends_with_its_model_and_the_next_one_asks_the_new_
     early = asyncio.ensure_future(gateway.stub.Predict(REQUEST, metadata=to("triton")))
     await until(lambda: gateway.triton.at_work > 0)
     swap = asyncio.create_task(serve(gateway, OTHER))
-    await asyncio.sleep(0.2)
+    await until(lambda: gateway.triton.at_work > 1)  # the new model's first photo
     assert not swap.done()
     gateway.triton.gate.set()
     assert (await early).model == MODEL
@@ -189,7 +180,7 @@ async def test_a_new_model_that_does_not_answer_leaves_the_old_one(gateway: Gate
     """No client sees it before a photo was answered through both upstreams."""
     gateway.torchserve.models = (MODEL, OTHER)  # Triton does not have it yet
     swap = asyncio.create_task(serve(gateway, OTHER))
-    await asyncio.sleep(0.3)
+    await until(lambda: gateway.triton.calls > 1)
     assert (await gateway.stub.Predict(REQUEST)).model == MODEL
     gateway.triton.models = (MODEL, OTHER)
     await swap

@@ -84,8 +84,6 @@ class Behaviour:
     """TorchServe: a photo that is answered with 400 at once, whatever the gate."""
     gate: asyncio.Event = field(default_factory=asyncio.Event)
     calls: int = 0
-    others: int = 0
-    """Triton: calls that it answered and that are not seen here."""
     at_work: int = 0
     most_at_work: int = 0
     cancelled: int = 0
@@ -182,7 +180,7 @@ class _Triton(kserve_grpc.GRPCInferenceServiceServicer):
 
     async def ModelStatistics(self, request: Any, context: Any) -> Any:
         assert request.name in self.behaviour.models
-        answered = kserve.StatisticDuration(count=self.behaviour.calls + self.behaviour.others)
+        answered = kserve.StatisticDuration(count=self.behaviour.calls)
         found = kserve.ModelStatistics(name=MODEL, inference_stats=kserve.InferStatistics(success=answered))
         return kserve.ModelStatisticsResponse(model_stats=[found])
 
