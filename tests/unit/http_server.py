@@ -4,7 +4,6 @@ import http.client
 import json
 import socket
 import threading
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from gateways.web.server import SETTINGS
+from tests.docker import wait_until
 
 JSON = "application/json"
 START_S = 60
@@ -74,11 +74,8 @@ def http_server(app: ASGIApp, **settings: Any) -> Iterator[int]:
         thread = threading.Thread(target=server.run, args=([listener],))
         thread.start()
         try:
-            end = time.monotonic() + START_S
-            while not server.started:
-                assert thread.is_alive(), "the server ended"
-                assert time.monotonic() < end, "the server did not start"
-                time.sleep(0.01)
+            wait_until(lambda: server.started or not thread.is_alive(), "it starts", seconds=START_S, every=0.01)
+            assert server.started
             yield listener.getsockname()[1]
         finally:
             server.should_exit = True

@@ -9,31 +9,19 @@ from PIL import Image
 
 from gateways.core import image
 from gateways.core.errors import ServeError, Status
-from gateways.core.health import PHOTO
-from tests.unit.tiny_model import huge_header, jpeg, png
+from tests.unit.tiny_model import jpeg, png
 
 GOOD = jpeg()
 
 
 @pytest.mark.parametrize(
-    ("data", "status", "text"),
-    [
-        (b"", Status.INVALID, "images[2] is empty"),
-        (b"hello", Status.INVALID, "images[2] is not a JPEG"),
-        (png(), Status.INVALID, "images[2] is not a JPEG"),
-        (b"\xff\xd8\xff\xe0" + bytes(100), Status.INVALID, "images[2] has a damaged JPEG header"),
-        (GOOD[: len(GOOD) // 2], Status.INVALID, "images[2] is truncated or damaged"),
-        (huge_header(GOOD), Status.INVALID, "images[2] is 65500 x 65500 pixels"),
-        (GOOD + bytes(image.MAX_BYTES), Status.TOO_LARGE, "images[2] is 20 MiB"),
-    ],
-    ids=["empty", "text", "png", "no header", "half", "65500 x 65500", "too many bytes"],
+    ("data", "keyword"), [(png(), "not a JPEG"), (b"\xff\xd8\xff\xe0" + bytes(100), "damaged JPEG header")]
 )
-def test_bad_images_are_refused_and_named(data: bytes, status: Status, text: str) -> None:
-    """Each gets its status, and a message that says which image and what to do."""
-    with pytest.raises(ServeError) as caught:
+def test_bad_images_are_refused_and_named(data: bytes, keyword: str) -> None:
+    """The message says which image. Empty, truncated, huge: tests/stack/bad_input.py."""
+    with pytest.raises(ServeError, match=rf"^images\[2\].*{keyword}") as caught:
         image.decode(data, min_side=32, name="images[2]")
-    assert caught.value.status is status
-    assert caught.value.message.startswith(text)
+    assert caught.value.status is Status.INVALID
 
 
 def test_no_cut_of_a_jpeg_is_accepted() -> None:
@@ -69,8 +57,3 @@ def test_large_photos_are_decoded_scaled() -> None:
     """A shorter side of 1080 is decoded at 1/4 for a 224 pixel model: never below what the model needs."""
     assert image.decode(jpeg(size=(1920, 1080)), min_side=224).size == (480, 270)
     assert image.decode(jpeg(size=(640, 360)), min_side=224).size == (640, 360)
-
-
-def test_the_probe_photo_is_a_jpeg() -> None:
-    """Health checks send it."""
-    assert image.decode(PHOTO, min_side=224).size == (8, 8)

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +9,6 @@ import pytest
 
 from gateways.core.manifest import Manifest, ManifestError
 from tests.unit.upstream_servers import manifest, write
-
-
-def test_a_built_model_is_read(tmp_path: Path) -> None:
-    """Fields, preprocessing and labels arrive as written; an embedding model needs no labels file."""
-    for kind in ("classifier", "embedding"):
-        made = manifest(kind, kind)
-        folder = write(tmp_path, made)
-        assert Manifest.load(tmp_path, kind) == replace(made, directory=folder)
 
 
 def test_absent_artefacts_say_what_to_do(tmp_path: Path) -> None:

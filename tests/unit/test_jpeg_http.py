@@ -6,7 +6,6 @@ import http.client
 import json
 import re
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -24,6 +23,7 @@ from gateways.jpeg_http.app import create_app
 from gateways.jpeg_http.served import Served
 from gateways.upstreams.torch import TorchPredictor
 from gateways.web import admission
+from tests.docker import wait_until
 from tests.unit.http_server import JSON, Answer, ask, http_server
 from tests.unit.tiny_model import MODEL, build, jpeg, serving
 
@@ -300,7 +300,4 @@ def test_what_cannot_be_loaded_leaves_the_old_model_and_what_takes_no_photos_say
 
 
 def wait_for(ask: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not ask():
-        assert time.monotonic() < deadline, "not so within 60 s"
-        time.sleep(0.02)
+    wait_until(ask, "it follows", seconds=60, every=0.02)

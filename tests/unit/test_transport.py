@@ -5,15 +5,13 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from gateways.transport.health import PROBES
+from tests.docker import wait_until
 from tests.repository import ROOT
-
-START_S = 60
 
 
 def test_the_start_and_the_health_check_know_the_same_names() -> None:
@@ -33,9 +31,9 @@ def test_a_server_starts_is_healthy_and_stops(name: str, tmp_path: Path) -> None
         # Without what the health check does about a failure: it would end this container.
         code = "import sys; from gateways.transport.health import PROBES; PROBES[sys.argv[1]]()"
         check = [sys.executable, "-c", code, name]
-        end = time.monotonic() + START_S
-        while subprocess.run(check, cwd=ROOT, env=environment, check=False, stderr=subprocess.DEVNULL).returncode:
-            assert server.poll() is None, "it ended"
-            assert time.monotonic() < end, "it is not healthy"
+        wait_until(
+            lambda: subprocess.run(check, cwd=ROOT, env=environment, check=False, capture_output=True).returncode == 0,
+            "it is healthy", seconds=60, every=0,
+        )  # fmt: skip
         server.send_signal(signal.SIGTERM)
         assert server.wait(20) in (0, -signal.SIGTERM)

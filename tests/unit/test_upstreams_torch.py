@@ -1,7 +1,6 @@
 """The micro-batching predictor: same answers alone and in a crowd, bounded, and rid of work that nobody waits for."""
 
 import asyncio
-import io
 import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -73,18 +72,6 @@ async def ask(predictor: TorchPredictor, *jpegs: bytes, timeout: float | None = 
     return await predictor.predict(jpegs, stages=Stages(), timeout=timeout)
 
 
-async def test_answers_equal_the_plain_model(predictor: TorchPredictor, tmp_path: Path) -> None:
-    """Freezing, memory format and batching change nothing but the last bits."""
-    photos = [jpeg(seed) for seed in range(5)]
-    got = await ask(predictor, *photos)
-    model = torch.jit.load(io.BytesIO((tmp_path / "tiny" / "model.pt").read_bytes()))
-    tensors = torch.from_numpy(np.stack([predictor.manifest.preprocess.tensor(photo) for photo in photos]))
-    embedding, logits = model(tensors)
-    assert np.allclose([p.embedding for p in got], embedding.detach().numpy(), atol=1e-6)
-    assert [p.classes[0].index for p in got] == logits.argmax(1).tolist()
-    assert [len(p.classes) for p in got] == [5] * 5
-
-
 async def test_a_crowd_is_batched_and_every_caller_gets_its_own_answer(predictor: TorchPredictor) -> None:
     """What waits while the model is busy becomes one batch; answers do not cross."""
     alone = [(await ask(predictor, jpeg(seed)))[0] for seed in range(20)]
@@ -153,13 +140,6 @@ async def test_a_bad_image_fails_its_request_only(predictor: TorchPredictor) -> 
     assert isinstance(results[0], ServeError)
     assert results[0].message.startswith("images[1] is not a JPEG")
     assert isinstance(results[1], list)
-
-
-@pytest.mark.parametrize("count", [0, 33])
-async def test_the_number_of_images_is_limited(predictor: TorchPredictor, count: int) -> None:
-    """1 to 32."""
-    with pytest.raises(ServeError, match=f"{count} images: send 1 to 32"):
-        await ask(predictor, *[jpeg()] * count)
 
 
 async def test_a_bug_in_the_model_stays_inside(predictor: TorchPredictor) -> None:

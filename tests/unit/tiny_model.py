@@ -50,12 +50,6 @@ def jpeg(seed: int = 0, size: tuple[int, int] = (64, 48), mode: str = "RGB") -> 
     return out.getvalue()
 
 
-def huge_header(data: bytes, side: int = 65_500) -> bytes:
-    """`data` with a header that claims side x side pixels."""
-    at = data.index(b"\xff\xc0") + 5
-    return data[:at] + side.to_bytes(2, "big") * 2 + data[at + 4 :]
-
-
 def png() -> bytes:
     """A whole image that is not a JPEG."""
     out = io.BytesIO()
