@@ -1,15 +1,16 @@
-"""The servers without a model, over real sockets: all protocols give the same answers and refuse the same."""
+"""The servers without a model, over real sockets: equal vectors, refusals.
 
-import base64
+That all give the same answers: tests/unit/test_study_base.py.
+"""
+
 import gzip
 import json
-import zlib
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import grpc
 import pytest
-from fiveway.transport.v1 import base_pb2, base_pb2_grpc, distance_pb2, distance_pb2_grpc
+from fiveway.transport.v1 import base_pb2, distance_pb2, distance_pb2_grpc
 from google.protobuf.json_format import MessageToDict
 
 from gateways.transport.echo import answers
@@ -39,40 +40,8 @@ async def channel() -> AsyncIterator[grpc.aio.Channel]:
         yield opened
 
 
-def post(port: int, path: str, message: object) -> Any:
-    answer = ask(port, "POST", path, json.dumps(message).encode(), JSON)
-    assert (answer.status, answer.headers["content-type"]) == (200, JSON), answer
-    return answer.json
-
-
 def as_json(message: Any) -> Any:
     return MessageToDict(message, preserving_proto_field_name=True)
-
-
-@paths
-async def test_a_structured_request_is_answered_alike(port: int, channel: grpc.aio.Channel, prefix: str) -> None:
-    """The fields come back with the entries that were asked for: over HTTP, gRPC and a stream."""
-    stub = base_pb2_grpc.BaseServiceStub(channel)
-    request = base_pb2.StructuredRequest(**STRUCTURED)
-    answer = as_json(await stub.Structured(request))
-    assert post(port, f"{prefix}/structured", STRUCTURED) == answer
-    assert answer["entries"] == [{"label": f"entry {n}", "score": 1 / (n + 1)} for n in range(3)]
-    stream = stub.StructuredStream(iter([base_pb2.StructuredStreamRequest(request=request)] * 3))
-    assert [as_json(found.response) async for found in stream] == [answer] * 3
-
-
-@paths
-async def test_an_image_is_answered_alike(port: int, channel: grpc.aio.Channel, prefix: str) -> None:
-    """Base64 or bytes, HTTP, gRPC or a stream: the same size and CRC-32."""
-    stub, text = base_pb2_grpc.BaseServiceStub(channel), base64.b64encode(IMAGE).decode()
-    expected = {"size_bytes": len(IMAGE), "crc32": zlib.crc32(IMAGE), "entries": [{"label": "entry 0", "score": 1.0}]}
-    assert post(port, f"{prefix}/base64", {"image": text, "entries": 1}) == expected
-    assert ask(port, "POST", f"{prefix}/binary?entries=1", IMAGE, BYTES).json == expected
-    assert as_json(await stub.Base64(base_pb2.Base64Request(image=text, entries=1))) == expected
-    request = base_pb2.BinaryRequest(image=IMAGE, entries=1)
-    assert as_json(await stub.Binary(request)) == expected
-    stream = stub.BinaryStream(iter([base_pb2.BinaryStreamRequest(request=request)] * 3))
-    assert [as_json(found.response) async for found in stream] == [expected] * 3
 
 
 @pytest.mark.parametrize("count", [1, 1_000, 3_000])

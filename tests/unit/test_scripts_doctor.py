@@ -212,17 +212,6 @@ def test_other_findings(here: Here, answers: dict[str, str], options: dict[str, 
         assert here(answers, **options).status == 0
 
 
-def test_what_is_in_the_way_of_up(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
-    """scripts/up asks for some checks by name, and is told the first failure in one line."""
-    here({}, free_gb=1, taken=8080)
-    for check, says in (("disk", "disk too small: .* 1 GB free"), ("ports", "port 8080 .* EDGE_PORT=18080 scripts/up")):
-        monkeypatch.setattr(sys, "argv", ["doctor", "--refuse", check])
-        with pytest.raises(machine.Refusal, match=says):
-            doctor.main()
-    monkeypatch.setattr(sys, "argv", ["doctor", "--refuse", "system"])
-    assert doctor.main() == 0
-
-
 @pytest.mark.parametrize("recorded", ["a100", "h200", "rtx-4090", "b200", "old"])
 def test_the_recordings_agree(recorded: str) -> None:
     """A query that was derived says what the published table beside it says: name, driver, memory of every GPU."""

@@ -223,8 +223,7 @@ def test_a_missing_plugin_is_installed(system: str, missing: str, tmp_path: Path
 @pytest.mark.parametrize(
     ("system", "uid", "machine", "says"),
     [
-        ("fedora-43", 0, "x86_64", "this is fedora-43: install Docker"),
-        ("ubuntu-20.04", 0, "x86_64", "this is ubuntu-20.04: install Docker"),
+        ("ubuntu-20.04", 0, "x86_64", "this is ubuntu-20.04"),
         ("debian-11", 0, "x86_64", "this is debian-11: install Docker"),
         ("arch", 0, "x86_64", "this is arch-none: install Docker"),
         ("ubuntu-24.04", 1000, "x86_64", "installing it needs root: run this as root (sudo)"),

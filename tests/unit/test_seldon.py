@@ -3,7 +3,6 @@
 import json
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import grpc
@@ -16,18 +15,7 @@ from gateways.transport.health import ONE_NUMBER
 from gateways.transport.seldon import payload
 from gateways.transport.seldon.grpc import SERVICE, running
 from gateways.transport.seldon.http import PATH, create_app
-from locustfiles.payloads import Images
-from locustfiles.study_routes.encodings import ENCODERS
 from tests.unit.http_server import JSON, ask, http_server
-
-FORMS = pytest.mark.parametrize("form", ["ndarray", "tensor", "tftensor"])
-COUNTS = pytest.mark.parametrize("count", [1, 100_000])
-ROUTES = pytest.mark.parametrize("route", ["seldon-http", "seldon-grpc"])
-
-
-def asking(count: int) -> Images:
-    """What a request with so many values is about."""
-    return Images((), Path(), "", str(count))
 
 
 def proto(message: str | bytes) -> bytes:
@@ -59,9 +47,6 @@ class Both:
             return error.code().name, error.details()
         assert "total;dur=" in dict(await call.trailing_metadata())["server-timing"]
         return json_format.MessageToDict(answer)
-
-    async def send(self, route: str, body: bytes, mode: str | None = None) -> Any:
-        return self.post(body, mode) if route == "seldon-http" else await self.call(body, mode)
 
 
 @pytest.fixture(scope="module")
@@ -96,17 +81,7 @@ def number(answer: dict[str, Any]) -> tuple[str, float]:
 # Good messages
 
 
-@FORMS
-@COUNTS
-@ROUTES
-async def test_both_modes(both: Both, route: str, form: str, count: int) -> None:
-    """Decoded: the sum of all values, in the form of the request. Raw: the constant 1, always as a tftensor."""
-    body = ENCODERS[route, form](asking(count)).body
-    assert number(await both.send(route, body)) == (form, count * (count - 1) / 2)
-    assert number(await both.send(route, body, "decoded")) == (form, count * (count - 1) / 2)
-    assert number(await both.send(route, body, "raw")) == ("tftensor", 1)
-
-
+# That every form gives its sum: tests/unit/test_study_encodings.py.
 # From Seldon's API description and from its own benchmark (seldon-core, testing/benchmarking/python).
 PUBLISHED_JSON = [
     ('{"data":{"names":["feature1"],"tensor":{"shape":[1,1],"values":[1]}}}', ("tensor", 1)),
@@ -127,8 +102,8 @@ PUBLISHED_JSON = [
 @pytest.mark.parametrize(("text", "expected"), PUBLISHED_JSON)
 async def test_messages_as_seldon_publishes_them(both: Both, text: str, expected: tuple[str, float]) -> None:
     """JSON is read as Seldon's own parser reads it, and the same message as protobuf gives the same answer."""
-    assert number(both.post(text.encode())) == expected
-    assert number(await both.call(proto(text))) == expected
+    assert number(both.post(text.encode())) == number(both.post(text.encode(), "decoded")) == expected
+    assert number(await both.call(proto(text))) == number(await both.call(proto(text), "decoded")) == expected
 
 
 @pytest.mark.parametrize(

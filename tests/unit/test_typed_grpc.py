@@ -100,13 +100,6 @@ async def test_a_method_that_there_is_not(gateway: Gateway, path: str) -> None:
 # Failing upstreams
 
 
-async def test_a_failing_torchserve_is_unavailable(gateway: Gateway) -> None:
-    """Its own words stay in our log; the client is told to try again."""
-    gateway.torchserve.status, gateway.torchserve.message = 507, "Traceback: secret"
-    error = await fails(gateway.stub.Predict(REQUEST), grpc.StatusCode.UNAVAILABLE, "try again")
-    assert "secret" not in str(error.details())
-
-
 async def test_a_bug_is_internal_with_fixed_words(gateway: Gateway) -> None:
     """An answer that we cannot read is INTERNAL; nothing of it reaches the client."""
     gateway.torchserve.garbage = True

@@ -142,9 +142,9 @@ async def test_stopping_finishes_what_is_at_work(tmp_path: Path, monkeypatch: py
 # Following what is served
 
 
-async def serve(gateway: Gateway, model: str, *, images: bool = True) -> None:
+async def serve(gateway: Gateway, model: str) -> None:
     """Have it served, and wait until the gateway says that it has changed over."""
-    Serving(model, None, images, (model,)).write(gateway.artifacts)
+    Serving(model, None, True, (model,)).write(gateway.artifacts)
     await until(lambda: (gateway.artifacts / "followed").read_text() == model)
 
 
@@ -185,12 +185,3 @@ async def test_a_new_model_that_does_not_answer_leaves_the_old_one(gateway: Gate
     gateway.triton.models = (MODEL, OTHER)
     await swap
     assert (await gateway.stub.Predict(REQUEST)).model == OTHER
-
-
-async def test_a_model_that_takes_no_photos_is_named_with_the_way_to_ask_it(gateway: Gateway) -> None:
-    """NOT_FOUND, healthy all the same, and photos are answered again after the next swap."""
-    await serve(gateway, "tensors", images=False)
-    await fails(gateway.stub.Predict(REQUEST), grpc.StatusCode.NOT_FOUND, "inference.GRPCInferenceService")
-    assert await gateway.status() == SERVING
-    await serve(gateway, MODEL)
-    assert (await gateway.stub.Predict(REQUEST)).model == MODEL

@@ -154,20 +154,6 @@ async def test_what_we_cannot_read_or_sent_wrongly_is_our_fault(
     assert not isinstance(caught.value, ServeError)
 
 
-@BOTH
-async def test_a_deadline_is_kept_and_a_cancellation_passed_on(upstream: Upstream, behaviour: Behaviour) -> None:
-    """A hanging server costs the client's deadline; it sees each call given up."""
-    behaviour.gate.clear()
-    await refused(ask(upstream, jpeg(), timeout=0.2), Status.TIMEOUT)
-    await until(lambda: behaviour.cancelled == 1)
-    call = asyncio.create_task(ask(upstream, jpeg()))
-    await until(lambda: behaviour.at_work > 0)
-    call.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await call
-    await until(lambda: behaviour.cancelled == 2)
-
-
 @pytest.mark.parametrize(("name", "address"), [("torchserve", "http://127.0.0.1:9"), ("triton", "127.0.0.1:9")])
 async def test_nobody_listening(name: str, address: str) -> None:
     """A server that is down is UNAVAILABLE, in words, at once."""

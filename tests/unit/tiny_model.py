@@ -36,9 +36,9 @@ def build(artifacts: Path, kind: str = "classifier", name: str = MODEL) -> Manif
     return Manifest.load(artifacts, name)
 
 
-def serving(model: str = MODEL, *, images: bool = True) -> Serving:
+def serving(model: str = MODEL) -> Serving:
     """As the models service writes it when `model` is served."""
-    return Serving(model, f"{model}_trt", images, (model, f"{model}_trt"))
+    return Serving(model, f"{model}_trt", True, (model, f"{model}_trt"))
 
 
 def jpeg(seed: int = 0, size: tuple[int, int] = (64, 48), mode: str = "RGB") -> bytes:
