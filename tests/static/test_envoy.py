@@ -3,6 +3,7 @@
 No Docker: the hosts of the config are replaced by ports of this machine, and nothing else.
 """
 
+import asyncio
 import base64
 import itertools
 import json
@@ -10,13 +11,11 @@ import re
 import shutil
 import socket
 import subprocess
-import threading
 import time
 from collections.abc import Iterator
 from concurrent import futures
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +23,17 @@ import grpc
 import pytest
 import yaml
 from fiveway.vision.v1 import vision_pb2, vision_pb2_grpc
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 from torchserve import inference_pb2
 
 from locustfiles.routes import ROUTES as LOADED
 from locustfiles.study_routes import WAYS
 from tests.clients import ROUTES, WITHOUT_MODEL
 from tests.repository import ROOT
+from tests.unit.http_server import http_server
 
 CONFIG = ROOT / "compose" / "envoy" / "envoy.yaml"
 ETC = [*CONFIG.parent.glob("*.lua"), ROOT / "proto" / "gen" / "fiveway_vision_v1.binpb"]
@@ -55,44 +59,22 @@ JSON = ("-H", "content-type: application/json")
 STUB = b"Stub process is not healthy"
 
 
-class FakeHttp(BaseHTTPRequestHandler):
+def fake_http(name: str) -> Starlette:
     """Says which server it stands for; `/infer` echoes the body, or fails as Triton does."""
 
-    protocol_version = "HTTP/1.1"
-    name = ""
+    async def answer(request: Request) -> Response:
+        body, query = await request.body(), request.url.query
+        if query == "slow":
+            await asyncio.sleep(0.1)
+        if body == STUB:
+            return Response(b'{"error":"%s"}' % STUB, 500)
+        if request.method == "POST" and request.url.path.endswith("/infer"):
+            return Response(body)
+        return JSONResponse(
+            {"server": name, "path": request.scope["raw_path"].decode() + ("?" + query if query else "")}
+        )
 
-    def do_GET(self) -> None:
-        if self.path.endswith("?slow"):
-            time.sleep(0.1)
-        self.answer(200, json.dumps({"server": self.name, "path": self.path, "method": self.command}).encode())
-
-    def do_POST(self) -> None:
-        body = self.body()
-        if not self.path.endswith("/infer"):
-            self.do_GET()
-        elif body == STUB:
-            self.answer(500, b'{"error":"%s"}' % STUB)
-        else:
-            self.answer(200, body)
-
-    def body(self) -> bytes:
-        if "content-length" in self.headers:
-            return self.rfile.read(int(self.headers["content-length"]))
-        body = b""
-        while size := int(self.rfile.readline(), 16):
-            body += self.rfile.read(size)
-            self.rfile.readline()
-        self.rfile.readline()
-        return body
-
-    def answer(self, status: int, body: bytes) -> None:
-        self.send_response(status)
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Silent."""
+    return Starlette(routes=[Route("/{path:path}", answer, methods=["GET", "POST"])])
 
 
 class FakeGrpc(grpc.GenericRpcHandler):
@@ -135,11 +117,10 @@ class FakeVision(vision_pb2_grpc.VisionServiceServicer):
 
 @dataclass(frozen=True)
 class Edge:
-    """A running Envoy: its listener, its read-only statistics, and one of the servers behind it."""
+    """A running Envoy: the ports of its listener and of its read-only statistics."""
 
     port: int
     statistics: int
-    typed: grpc.Server
 
     def curl(self, path: str, *arguments: str, version: str = "--http1.1", data: bytes = b"") -> tuple[int, str, Any]:
         """One request: status, lower-case header text, and the body (parsed where it is JSON)."""
@@ -188,21 +169,16 @@ def free_port() -> int:
         return port
 
 
-def serve_http(name: str) -> ThreadingHTTPServer:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Fake", (FakeHttp,), {"name": name}))
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    return server
-
-
-def serve_grpc(name: str) -> tuple[grpc.Server, int]:
+@contextmanager
+def serve_grpc(name: str) -> Iterator[int]:
     server = grpc.server(futures.ThreadPoolExecutor(8), options=UNLIMITED)
     if name == "typed-grpc":
         vision_pb2_grpc.add_VisionServiceServicer_to_server(FakeVision(), server)
     server.add_generic_rpc_handlers((FakeGrpc(name),))
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
-    return server, port
+    yield port
+    server.stop(0)
 
 
 def install(folder: Path, ports: dict[tuple[str, int], int]) -> Path:
@@ -240,16 +216,13 @@ def envoy(folder: Path, theirs: dict[tuple[str, int], int]) -> Iterator[tuple[in
 
 @pytest.fixture(scope="module")
 def edge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Edge]:
-    servers = {(host, port): is_grpc for host, port, is_grpc in CLUSTERS.values()}
-    http = {key: serve_http(key[0]) for key, is_grpc in servers.items() if not is_grpc}
-    rpc = {key: serve_grpc(key[0]) for key, is_grpc in servers.items() if is_grpc}
-    theirs = {key: server.server_port for key, server in http.items()} | {key: port for key, (_, port) in rpc.items()}
-    with envoy(tmp_path_factory.mktemp("envoy"), theirs) as (listener, statistics):
-        yield Edge(listener, statistics, rpc["typed-grpc", 50051][0])
-    for server in http.values():
-        server.shutdown()
-    for rpc_server, _ in rpc.values():
-        rpc_server.stop(0)
+    with ExitStack() as running:
+        theirs: dict[tuple[str, int], int] = {}
+        for host, port, is_grpc in CLUSTERS.values():
+            if (host, port) not in theirs:
+                serve = serve_grpc(host) if is_grpc else http_server(fake_http(host))
+                theirs[host, port] = running.enter_context(serve)
+        yield Edge(*running.enter_context(envoy(tmp_path_factory.mktemp("envoy"), theirs)))
 
 
 def test_envoy_accepts_the_config(tmp_path: Path) -> None:
@@ -580,27 +553,23 @@ def test_the_statistics_are_read_only(edge: Edge) -> None:
             assert admin.curl(path, "-X", method)[0] == 404
 
 
-def test_a_server_that_is_gone(edge: Edge) -> None:
-    """503 and UNAVAILABLE in our form, with what to do. The last test: the typed server is stopped here."""
-    edge.typed.stop(0).wait()
-    status, _, body = edge.post("/v1/predict", PREDICT.encode(), *JSON)
-    assert (status, body["error"]["code"]) == (503, "UNAVAILABLE")
-    assert "try again" in body["error"]["message"]
-    answer = edge.call("/fiveway.vision.v1.VisionService/Predict")
-    assert answer.startswith("UNAVAILABLE: ")
-    assert "try again" in answer
-
-
-def test_servers_of_a_profile_that_is_off(tmp_path: Path) -> None:
-    """503 and UNAVAILABLE, with the command that starts them: no container has the host names of the config."""
+def test_servers_that_are_not_there(tmp_path: Path) -> None:
+    """503 and UNAVAILABLE: try again where nobody listens; of a profile that is off the command that starts it."""
     echo, vectors = "/fiveway.transport.v1.BaseService/", "/fiveway.transport.v1.DistanceService/StreamVectors"
-    with envoy(tmp_path, {}) as (listener, statistics):
-        edge = Edge(listener, statistics, grpc.server(futures.ThreadPoolExecutor(1)))
-        for path in ("/transport/structured", "/transport/vectors/json?count=1", "/api/v1.0/predictions"):
-            status, _, body = edge.post(path, b"{}", *JSON)
-            assert (status, body["error"]["code"]) == (503, "UNAVAILABLE")
-            assert "--profile transport up" in body["error"]["message"]
-        for path in (f"{echo}Structured", f"{echo}BinaryStream", vectors, "/seldon.protos.Seldon/Predict"):
-            answer = edge.call(path)
-            assert answer.startswith("UNAVAILABLE: ")
-            assert "--profile transport up" in answer
+    transport = ("/transport/structured", "/transport/vectors/json?count=1", "/api/v1.0/predictions")
+    methods = (f"{echo}Structured", f"{echo}BinaryStream", vectors, "/seldon.protos.Seldon/Predict")
+    # The host names of the others are those of no container here.
+    with envoy(tmp_path, {("typed-grpc", 50051): free_port()}) as ports:
+        edge = Edge(*ports)
+        for says, over_http, over_grpc in (
+            ("try again", ("/v1/predict",), ("/fiveway.vision.v1.VisionService/Predict",)),
+            ("--profile transport up", transport, methods),
+        ):
+            for path in over_http:
+                status, _, body = edge.post(path, b"{}", *JSON)
+                assert (status, body["error"]["code"]) == (503, "UNAVAILABLE")
+                assert says in body["error"]["message"]
+            for path in over_grpc:
+                answer = edge.call(path)
+                assert answer.startswith("UNAVAILABLE: ")
+                assert says in answer

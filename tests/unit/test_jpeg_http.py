@@ -18,7 +18,7 @@ import pytest
 from gateways.core import serving as followed
 from gateways.core.errors import INTERNAL_MESSAGE
 from gateways.jpeg_http import app as application
-from gateways.jpeg_http import health, schema
+from gateways.jpeg_http import schema
 from gateways.jpeg_http.app import create_app
 from gateways.jpeg_http.served import Served
 from gateways.upstreams.torch import TorchPredictor
@@ -230,16 +230,6 @@ def test_a_client_that_leaves_drops_its_work(client: Client, monkeypatch: pytest
     assert started.wait(60)
     connection.close()
     assert cancelled.wait(60)
-
-
-def test_the_container_check_follows_health(
-    client: Client, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """It asks the port that LISTEN names."""
-    monkeypatch.setenv("LISTEN", f"127.0.0.1:{client.port}")
-    monkeypatch.setattr(health, "watch", lambda probe, name: print(name, probe()) or 0)
-    assert health.main() == 0
-    assert '"status":"ok"' in capsys.readouterr().out
 
 
 # ---------------------------------------------------------------- following what is served
