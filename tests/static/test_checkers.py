@@ -24,6 +24,9 @@ def check(*command: str | Path) -> None:
         "mypy gateways servers models locustfiles bench scripts tests",
         "lint-imports --cache-dir out/.cache/import-linter",
         "hadolint Dockerfile",
+        "buf lint proto",
+        "buf format --diff --exit-code --path proto/fiveway proto",
+        "cloud-init schema --config-file cloud-init.yaml",
     ],
 )
 def test_a_checker_finds_nothing(command: str) -> None:

@@ -26,6 +26,7 @@ from gateways.web import admission
 from tests.docker import wait_until
 from tests.unit.http_server import JSON, Answer, ask, http_server
 from tests.unit.tiny_model import MODEL, build, jpeg, serving
+from tests.unit.upstream_servers import Kind
 
 JPEG, FORM = "image/jpeg", "multipart/form-data; boundary=B"
 GOOD = jpeg()
@@ -59,7 +60,7 @@ def running(served: Served) -> Iterator[Client]:
         yield Client(port, served)
 
 
-def built(artifacts: Path, kind: str = "classifier") -> Served:
+def built(artifacts: Path, kind: Kind = "classifier") -> Served:
     build(artifacts, kind)
     return Served(artifacts, serving())
 

@@ -55,29 +55,30 @@ def test_a_good_file_is_kept(address: str, tmp_path: Path, digits: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "digest", "says"),
+    ("url", "digest", "seconds", "error", "says"),
     [
-        ("/good", "0" * 8, f"(?=.*00000000)(?=.*{SHA256})"),
-        ("/short", SHA256, "run this again"),
-        ("/stuck", SHA256, "broke off"),
+        # Another file is an error, and not random weights.
+        ("{}/good", "0" * 8, 30, BadDownload, f"(?=.*00000000)(?=.*{SHA256})"),
+        ("{}/short", SHA256, 30, BadDownload, "again"),
+        ("{}/stuck", SHA256, 2, BadDownload, "broke off"),
+        # Nothing there is no hub.
+        ("{}/denied", SHA256, 30, Unreachable, "403"),
+        ("{}/silent", SHA256, 0.2, Unreachable, "timed out|no answer"),
+        ("http://127.0.0.1:9/file", SHA256, 30, Unreachable, "refused"),
     ],
 )
-def test_another_file_is_an_error_and_not_random_weights(
-    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, digest: str, says: str
+def test_a_download_that_fails(
+    address: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    url: str,
+    digest: str,
+    seconds: float,
+    error: type[Exception],
+    says: str,
 ) -> None:
-    monkeypatch.setattr(hub, "SECONDS_TO_ANSWER", 2 if path == "/stuck" else 30)
-    with pytest.raises(BadDownload, match=says):
-        fetch(f"{address}{path}", digest, tmp_path / "file")
+    """It leaves no file."""
+    monkeypatch.setattr(hub, "SECONDS_TO_ANSWER", seconds)
+    with pytest.raises(error, match=says):
+        fetch(url.format(address), digest, tmp_path / "file")
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize(
-    ("url", "says"),
-    [("{}/denied", "403"), ("{}/silent", "timed out|no answer"), ("http://127.0.0.1:9/file", "refused")],
-)
-def test_nothing_there_is_no_hub(
-    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str, says: str
-) -> None:
-    monkeypatch.setattr(hub, "SECONDS_TO_ANSWER", 0.2 if "silent" in url else 30)
-    with pytest.raises(Unreachable, match=says):
-        fetch(url.format(address), SHA256, tmp_path / "file")

@@ -16,14 +16,14 @@ from gateways.core.timing import Stages
 from gateways.typed_grpc.upstreams import Upstream
 from gateways.upstreams.torchserve import CONNECTIONS, TorchServe
 from gateways.upstreams.triton import Triton
-from tests.unit.upstream_servers import DIM, LABELS, MODEL, Behaviour, jpeg, manifest, torchserve, triton, until
+from tests.unit.upstream_servers import DIM, LABELS, MODEL, Behaviour, Kind, jpeg, manifest, torchserve, triton, until
 
 BOTH = pytest.mark.parametrize("name", ["torchserve", "triton"])
 SHADES = range(0, 256, 8)
 
 
 @asynccontextmanager
-async def opened(name: str, address: str, kind: str = "classifier") -> AsyncIterator[Upstream]:
+async def opened(name: str, address: str, kind: Kind = "classifier") -> AsyncIterator[Upstream]:
     """The client of a server at `address`."""
     with ThreadPoolExecutor(2) as threads:
         upstream: Upstream = (

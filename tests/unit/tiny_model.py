@@ -9,7 +9,7 @@ from PIL import Image
 
 from gateways.core.manifest import Manifest
 from gateways.core.serving import Serving
-from tests.unit.upstream_servers import DIM, LABELS, SIDE, manifest, write
+from tests.unit.upstream_servers import DIM, LABELS, SIDE, Kind, manifest, write
 from tests.unit.upstream_servers import MODEL as MODEL
 
 
@@ -28,7 +28,7 @@ class _Tiny(torch.nn.Module):
         return (embedding, self.linear(embedding)) if self.classifier else (embedding,)
 
 
-def build(artifacts: Path, kind: str = "classifier", name: str = MODEL) -> Manifest:
+def build(artifacts: Path, kind: Kind = "classifier", name: str = MODEL) -> Manifest:
     """Write the artefacts below `artifacts` and load them."""
     folder = write(artifacts, manifest(kind, name))
     model = _Tiny(classifier=kind == "classifier").eval()

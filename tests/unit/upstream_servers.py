@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import grpc
 import numpy as np
@@ -27,14 +27,13 @@ LABELS = tuple(f"label {i}" for i in range(10))
 DIM = 8
 SIDE = 32
 WAIT_S = 60
+Kind = Literal["classifier", "embedding"]
 
 
-def manifest(kind: str = "classifier", model: str = MODEL) -> Manifest:
+def manifest(kind: Kind = "classifier", model: str = MODEL) -> Manifest:
     """A model that was never built: the fakes answer in its shape."""
     steps = Preprocess(SIDE, SIDE, "bilinear", (0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
-    if kind == "classifier":
-        return Manifest(Path("/nowhere"), model, "classifier", "random", steps, LABELS)
-    return Manifest(Path("/nowhere"), model, "embedding", "random", steps, ())
+    return Manifest(Path("/nowhere"), model, kind, "random", steps, LABELS if kind == "classifier" else ())
 
 
 def write(artifacts: Path, found: Manifest) -> Path:
@@ -121,14 +120,12 @@ async def torchserve(behaviour: Behaviour) -> AsyncIterator[str]:
     async def predict(request: web.Request) -> web.Response:
         body = await request.read()
         behaviour.digests.append(hashlib.sha256(body).hexdigest())
-        if body == behaviour.refused:
-            return web.json_response({"code": 400, "type": "Some", "message": behaviour.message}, status=400)
-        await behaviour.work()
-        if request.match_info["model"] not in behaviour.models:
-            return web.json_response({"code": 404, "type": "ModelNotFoundException", "message": "no"}, status=404)
-        if behaviour.status != 200:
-            answer = {"code": behaviour.status, "type": "Some", "message": behaviour.message}
-            return web.json_response(answer, status=behaviour.status)
+        status = 400 if body == behaviour.refused else behaviour.status
+        if body != behaviour.refused:
+            await behaviour.work()
+            status = status if request.match_info["model"] in behaviour.models else 404
+        if status != 200:
+            return web.json_response({"code": status, "type": "Some", "message": behaviour.message}, status=status)
         if behaviour.garbage:
             return web.Response(text="<html>")
         shade = Image.open(io.BytesIO(body)).convert("L").resize((1, 1)).getpixel((0, 0))
