@@ -244,7 +244,7 @@ def page(result: Result, *, drawn: bool = True) -> Page:
         made.add(_parity(result))
     made.add(
         Heading("Environment", "environment", "Environment"),
-        Table(["", ""], _environment(result), style="words"),
+        Table(["fact", "here"], _environment(result), style="words"),
         Heading("How it was measured", "method", "How it was measured", only=HTML),
         Text("The rules in short; docs/measuring.md has them all, with what each number is and is not.", only=HTML),
         Items(_rules(result, rows), only=HTML),

@@ -2,7 +2,6 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable
 from html.parser import HTMLParser
 from itertools import pairwise
 from typing import Any
@@ -13,7 +12,7 @@ import pytest
 from bench.report import plots, report
 from bench.report.model import SIGNS
 from bench.report.results import between, digits, rows
-from bench.result import Interval, Parity, Result
+from bench.result import Interval, Result
 from tests.unit.bench_runs import edited, plain, result, typed
 
 VOID = {"meta", "br", "link", "img", "input", "hr"}
@@ -179,50 +178,21 @@ def test_names_are_never_markup_in_plots_either() -> None:
     assert name in Page(text).text
 
 
-def _marked(changed: Result) -> None:
-    changed.analysis.cells[2].marks = ["a load process used 41% of a core"]
-
-
-def _stopped(changed: Result) -> None:
-    changed.ended = "interrupted (Ctrl-C)"
-    nothing: dict[str, Any] = dict.fromkeys(("p50_ms", "p90_ms", "images_per_s", "mean_ms", "split", "client_cpu"))
-    for cell in changed.analysis.cells[3:]:
-        for name, value in nothing.items():
-            setattr(cell, name, value)
-
-
-def _random(changed: Result) -> None:
-    changed.environment.model.weights = "random"
-
-
-def _dirty(changed: Result) -> None:
-    changed.environment.dirty = True
-
-
-def _disagrees(changed: Result) -> None:
-    changed.parity["trt-grpc"] = Parity(False, 0.5, "another model")
-
-
-def _failed(changed: Result) -> None:
-    changed.cells[0].visits[0].problem = "the worker died"
-
-
 @pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("path", "value", "said"),
     [
-        (_marked, "a load process used 41% of a core"),
-        (_stopped, "interrupted (Ctrl-C)"),
-        (_random, "Random weights"),
-        (_dirty, "uncommitted changes"),
-        (_disagrees, "trt-grpc disagrees with the reference: another model"),
-        (_failed, "the worker died"),
+        ("analysis/cells/2/marks", ["a load process used 41% of a core"], "41% of a core"),
+        ("ended", "interrupted (Ctrl-C)", "ended early: interrupted"),
+        ("environment/model/weights", "random", "Random weights"),
+        ("environment/dirty", True, "uncommitted changes"),
+        ("parity/trt-grpc", {"agrees": False, "cosine": 0.5, "why": "another model"}, "trt-grpc disagrees"),
+        ("cells/0/visits/0/problem", "the worker died", "the worker died"),
     ],
 )
-def test_what_a_reader_must_know_is_said(change: Callable[[Result], None], said: str) -> None:
+def test_what_a_reader_must_know_is_said(path: str, value: object, said: str) -> None:
     """Marks, an early end, random weights and the like stand on the page and in the Markdown."""
-    changed = result()
-    change(changed)
+    changed = typed(edited(path, value))
     assert said in Page(report.html(changed)).text
     assert said in report.markdown(changed)
 

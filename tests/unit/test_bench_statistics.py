@@ -1,6 +1,6 @@
 """Estimates and intervals of the bench, against exact percentiles, scipy, and runs whose truth is known."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pytest
@@ -8,16 +8,17 @@ import scipy.stats  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
 from bench.analysis import statistics
-from bench.analysis.statistics import IMAGES_PER_S, Estimate, Interval, Window
+from bench.analysis.statistics import IMAGES_PER_S, Estimate, Window
 from bench.figures import figure
 from bench.measure.measured import Visit
+from bench.result import Interval
 from locustfiles.recorder import Histogram
 
 P50 = "p50_ms"
-SIMULATED = 300
-RESAMPLES = 400
+SIMULATED = 200
+RESAMPLES = 200
 # Blocks, the visits' standard deviation, and the drift from block to block, on the log scale. Calls spread by 10 %.
-NULLS = [(3, 0.03, 0.0), (3, 0.05, 0.1), (4, 0.04, 0.0), (5, 0.03, 0.1), (5, 0.05, 0.0), (6, 0.04, 0.05)]
+NULLS = [(3, 0.05, 0.1), (4, 0.04, 0.0), (6, 0.04, 0.05)]
 
 
 def as_it_is(block: int, latencies_ms: NDArray[np.float64]) -> Window:
@@ -38,6 +39,16 @@ def visits(
     """One window per block around `times` 8 ms; what blocks have in common (drift) is the same for whoever asks."""
     medians = 8 * times * np.exp(drift * np.arange(blocks) + rng.normal(0, sd, blocks))
     return [window(block, median * np.exp(rng.normal(0, 0.1, calls))) for block, median in enumerate(medians, 1)]
+
+
+def encoded(latencies_ms: Iterable[float]) -> str:
+    histogram = Histogram()
+    for latency in latencies_ms:
+        histogram.record(latency / 1e3)
+    return histogram.encode()
+
+
+CALL = encoded([8.0])
 
 
 def estimate(found: Sequence[Window], name: str, resamples: int = RESAMPLES) -> dict[str, Estimate]:
@@ -63,18 +74,16 @@ def held(blocks: int, sd: float, drift: float) -> NDArray[np.bool_]:
 def test_equal_cells_show_no_difference() -> None:
     """Where nothing differs but visits and blocks, the 95 % interval of a ratio has 1 in it in 95 % of all runs."""
     shares = np.array([held(*null).mean(axis=0) for null in NULLS])
-    p50, throughput = shares.mean(axis=0)
-    assert p50 >= 0.95
-    assert throughput >= 0.95
-    # One row is 300 runs: a true 95 % shows as 91.2 % or more in 999 of 1,000 rows.
-    assert shares.min() >= 0.912, dict(zip(NULLS, shares.tolist(), strict=True))
+    # All rows are 600 runs: a true 95 % shows as 92.4 % or more in 998 of 1,000 such tests; one row as 90.5 %.
+    assert shares.mean(axis=0).min() >= 0.935
+    assert shares.min() >= 0.905, dict(zip(NULLS, shares.tolist(), strict=True))
 
 
 def test_a_real_difference_is_found() -> None:
     """A cell that takes 1.3x the time is told apart with three blocks and visits that differ by 2 %."""
     rng = np.random.default_rng(13)
     found = []
-    for number in range(100):
+    for number in range(50):
         a = estimate(visits(rng, 3, 0.02, 0.05, 1.3), f"a{number}")
         b = estimate(visits(rng, 3, 0.02, 0.05), f"b{number}")
         slower, less = (ratio(a[measure], b[measure]) for measure in (P50, IMAGES_PER_S))
@@ -90,7 +99,7 @@ def test_the_interval_holds_the_true_ratio() -> None:
         a, b = (estimate(visits(rng, 4, 0.04, 0.05, times), f"{times}/{number}")[P50] for times in (1.2, 1.0))
         found = ratio(a, b)
         hits.append((found.low or 0) <= 1.2 <= (found.high or 0))
-    assert np.mean(hits) >= 0.912
+    assert np.mean(hits) >= 0.905
 
 
 @pytest.mark.parametrize("blocks", [3, 5])
@@ -138,10 +147,7 @@ def test_percentiles_are_exact() -> None:
 def test_percentiles_of_recorded_calls() -> None:
     """From the recorder to the estimate a percentile is within 0.1 % of the exact one."""
     latencies = np.random.default_rng(2).lognormal(2, 0.3, 5000)
-    histogram = Histogram()
-    for latency in latencies:
-        histogram.record(latency / 1e3)
-    visit = Visit(1, 1, "", steady_s=10.0, steady_requests=5000.0, latency=histogram.encode())
+    visit = Visit(1, 1, "", steady_s=10.0, steady_requests=5000.0, latency=encoded(latencies))
     for percent in (50, 90, 99):
         found = statistics.percentile(statistics.windows([visit], 1), percent)
         assert found == pytest.approx(np.percentile(latencies, percent, method="inverted_cdf"), rel=0.001)
@@ -152,14 +158,16 @@ def test_resampled_calls_agree_with_scipy(percent: float) -> None:
     """Within one window and before any widening, it is the percentile bootstrap of scipy."""
     sample = np.random.default_rng(3).lognormal(2, 0.3, 400).round(2)
     found = [as_it_is(1, sample)]
-    drawn = np.zeros((9999, 1), np.int64)
+    drawn = np.zeros((4999, 1), np.int64)
     ours = np.quantile(statistics.resampled_percentile(found, drawn, percent, "x"), [0.025, 0.975])
 
     def exact(calls: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
         return np.percentile(calls, percent, axis=axis, method="inverted_cdf")
 
-    theirs = scipy.stats.bootstrap((sample,), exact, method="percentile", rng=np.random.default_rng(4))
-    assert ours == pytest.approx(tuple(theirs.confidence_interval), rel=0.005)
+    theirs = scipy.stats.bootstrap(
+        (sample,), exact, method="percentile", n_resamples=4999, rng=np.random.default_rng(4)
+    )
+    assert ours == pytest.approx(tuple(theirs.confidence_interval), rel=0.01)
 
 
 def test_resampled_windows_agree_with_numpy() -> None:
@@ -167,42 +175,32 @@ def test_resampled_windows_agree_with_numpy() -> None:
     rng = np.random.default_rng(5)
     samples = [rng.normal(mean, 1, size).round(2) for mean, size in ((10, 50), (14, 200), (12, 80))]
     found = [as_it_is(i, sample) for i, sample in enumerate(samples)]
-    drawn = statistics.draws(3, 5000)
+    drawn = statistics.draws(3, 1500)
     ours = statistics.resampled_percentile(found, drawn, 50, "x")
     theirs = [
         np.percentile(np.concatenate([rng.choice(samples[i], len(samples[i])) for i in row]), 50, method="inverted_cdf")
         for row in drawn
     ]
     for quantile in (0.025, 0.25, 0.5, 0.75, 0.975):
-        assert np.quantile(ours, quantile) == pytest.approx(np.quantile(theirs, quantile), abs=0.1)
+        assert np.quantile(ours, quantile) == pytest.approx(np.quantile(theirs, quantile), abs=0.15)
 
 
-@pytest.mark.parametrize("freedom", [1, 2, 3, 4, 5, 9, 30, 119])
-def test_student_t_agrees_with_scipy(freedom: int) -> None:
+def test_student_t_agrees_with_scipy() -> None:
     """Student's t quantiles are scipy's to ten digits."""
-    for probability in (0.5, 0.9, 0.975, 0.999):
-        assert statistics.student_t(probability, freedom) == pytest.approx(
-            scipy.stats.t.ppf(probability, freedom), rel=1e-10, abs=1e-10
-        )
+    for freedom in (1, 2, 3, 4, 5, 9, 30, 119):
+        for probability in (0.5, 0.9, 0.975, 0.999):
+            exact = pytest.approx(scipy.stats.t.ppf(probability, freedom), rel=1e-10, abs=1e-10)
+            assert statistics.student_t(probability, freedom) == exact
 
 
 def test_throughput_is_all_images_over_all_seconds() -> None:
-    """Not a mean of rates: a long window counts for more."""
+    """Not a mean of rates: a long window counts for more. A window's images are its calls times the batch."""
     one = np.ones(1, np.int64)
-    found = [
-        Window(block, np.array([8.0]), one, images, seconds)
-        for block, images, seconds in ((1, 100.0, 1.0), (2, 900.0, 4.0), (3, 200.0, 5.0))
-    ]
+    numbers = ((1, 100.0, 1.0), (2, 900.0, 4.0), (3, 200.0, 5.0))
+    found = [Window(block, np.array([8.0]), one, images, seconds) for block, images, seconds in numbers]
     assert estimate(found, "x")[IMAGES_PER_S].value == pytest.approx(120.0)
-
-
-def test_batches_count_images() -> None:
-    """A window's images are its calls times the batch."""
-    histogram = Histogram()
-    histogram.record(0.008)
-    visit = Visit(2, 1, "", steady_s=2.0, steady_requests=1.0, latency=histogram.encode())
-    (found,) = statistics.windows([visit], 32)
-    assert (found.block, found.images, found.seconds, found.calls) == (2, 32.0, 2.0, 1)
+    (batched,) = statistics.windows([Visit(2, 1, "", steady_s=2.0, steady_requests=1.0, latency=CALL)], 32)
+    assert (batched.block, batched.images, batched.seconds, batched.calls) == (2, 32.0, 2.0, 1)
 
 
 def test_the_same_visits_give_the_same_numbers() -> None:
@@ -244,17 +242,11 @@ def test_few_blocks_have_no_interval(blocks: int) -> None:
 
 
 def test_no_calls_give_nothing() -> None:
-    """A visit without calls, or without time, is no window; no window is no estimate."""
-    histogram = Histogram()
-    histogram.record(0.008)
-    nothing = [Visit(1, 1, ""), Visit(2, 1, "", steady_requests=1.0, latency=histogram.encode())]
+    """A visit without calls, or without time, is no window; no window is no estimate; no histogram is an error."""
+    nothing = [Visit(1, 1, ""), Visit(2, 1, "", steady_requests=1.0, latency=CALL)]
     assert statistics.windows(nothing, 1) == []
     assert statistics.percentile([], 50) is None
     assert estimate([], "x") == {}
-
-
-def test_a_broken_histogram_is_refused() -> None:
-    """What is no histogram is an error, not an empty visit."""
     with pytest.raises(ValueError, match="not an encoded HDR histogram"):
         statistics.windows([Visit(1, 1, "", latency="nonsense")], 1)
 
