@@ -6,7 +6,6 @@ Prints Locust's own log and tables to stderr and one JSON object to stdout. Exit
 nothing failed, else 1.
 """
 
-import argparse
 import contextlib
 import json
 import os
@@ -32,14 +31,11 @@ LOCUSTFILE = Path(__file__).with_name("locustfile.py")
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="A load test without the page.")
-    parser.add_argument("routes", nargs="*", metavar="ROUTE", help="default: all that make sense for the served model")
-    parser.add_argument("--host", default="http://edge:8080", help="the edge (default: %(default)s)")
+    parser = settings.command_line("A load test without the page.")
     parser.add_argument("--seconds", type=int, default=60, help="length of the run (default: %(default)s)")
     parser.add_argument("--users", type=int, help="over all routes (default: two per route)")
     parser.add_argument("--processes", type=int, default=2, help="that make the load (default: %(default)s)")
     parser.add_argument("--at-least", type=int, default=1, metavar="N", help="fail below so many requests")
-    settings.add_arguments(parser)
     options = parser.parse_args()
     try:
         names = options.routes or settings.fit(offered(), settings.serving_at(options.host))

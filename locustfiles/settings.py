@@ -75,6 +75,16 @@ def fit(names: Iterable[str], now: Serving) -> list[str]:
     return [name for name in names if not unfit(WAYS[name], now)]
 
 
+def command_line(description: str) -> ArgumentParser:
+    """For a command that asks routes: which ones, where, and the choices of a run."""
+    parser = ArgumentParser(description=description)
+    all_of_them = "default: all that make sense for the served model"
+    parser.add_argument("routes", nargs="*", metavar="ROUTE", help=all_of_them)
+    parser.add_argument("--host", default="http://edge:8080", help="the edge (default: %(default)s)")
+    add_arguments(parser)
+    return parser
+
+
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the choices. Locust shows them as form fields and sends them to the workers."""
     # Not in a group of their own: Locust's page shows only what is added to the parser itself.
@@ -102,10 +112,6 @@ def add_arguments(parser: ArgumentParser) -> None:
         default=POOLED,
         help="; ".join(f"{name}: {meaning}" for name, meaning in POLICIES.items()) + ".",
     )
-    _of_studies(parser)
-
-
-def _of_studies(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--size",
         default=first_size(),

@@ -5,7 +5,6 @@ of a load test send, with their clients, and checks the answers as they do. Unle
 sense for the served model are only named, with the reason.
 """
 
-import argparse
 import sys
 import time
 from collections.abc import Iterator
@@ -46,11 +45,8 @@ def failures(names: list[str], chosen: settings.Settings) -> Iterator[tuple[str,
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="One request per route.")
-    parser.add_argument("routes", nargs="*", metavar="ROUTE", help=f"default: {' '.join(ROUTES)}")
-    parser.add_argument("--host", default="http://edge:8080", help="the edge (default: %(default)s)")
+    parser = settings.command_line("One request per route.")
     parser.add_argument("--wait", type=float, default=0, metavar="S", help="keep trying for so long (default: one try)")
-    settings.add_arguments(parser)
     options = parser.parse_args()
     try:
         now = settings.serving_at(options.host)

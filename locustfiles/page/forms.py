@@ -17,10 +17,13 @@ from locustfiles.settings import BadSetting
 RESULTS = Path(os.environ.get("RESULTS") or Path(__file__).parents[2] / "results")
 """The repository's results/, where the bench leaves <date>/<machine>/<run>/report.html."""
 # The report needs its own styles and drawings, and nothing else: no script, no other page's frame, no request anywhere.
-REPORT_POLICY = (
-    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
+REPORT_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
 NO_DEFAULT = "Default"
 """What the form calls no shape."""
 
@@ -56,11 +59,7 @@ def teach(environment: Environment, web_ui: WebUI, matrix: shape.Matrix, results
 def _check(environment: Environment, matrix: shape.Matrix) -> None:
     """Refuse the form of `POST /swarm` that cannot be run, before Locust reads it; raises BadSetting."""
     values = vars(environment.parsed_options) | {"host": environment.host} | request.form.to_dict()
-    busy = environment.runner is not None and environment.runner.state in (
-        STATE_SPAWNING,
-        STATE_RUNNING,
-        STATE_STOPPING,
-    )
+    busy = environment.runner and environment.runner.state in (STATE_SPAWNING, STATE_RUNNING, STATE_STOPPING)
     chosen = request.form.get("shape_class", NO_DEFAULT)
     if matrix.running:
         raise BadSetting(f"the {shape.NAME} is running: stop it first")
@@ -107,12 +106,8 @@ def _report(results: Path) -> Response:
     """The one file that is found here: no part of the request names a path."""
     newest = last_report(results)
     if newest is None:
-        response = make_response("There is no report yet. Make one with ./scripts/bench fiveway --quick\n", 404)
-        response.mimetype = "text/plain"
-        return response
+        none = "There is no report yet. Make one with ./scripts/bench fiveway --quick\n"
+        return Response(none, 404, mimetype="text/plain")
     response = make_response(newest.read_text())
-    response.headers["Content-Security-Policy"] = REPORT_POLICY
-    response.headers["X-Content-Type-Options"] = "nosniff"
-    response.headers["Referrer-Policy"] = "no-referrer"
-    response.headers["Cache-Control"] = "no-store"
+    response.headers.update(REPORT_HEADERS)
     return response

@@ -7,8 +7,9 @@ Locust's page draws a table of ours from `extended_tabs` and `extended_tables` (
 import csv
 import io
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, fields
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -78,36 +79,32 @@ def show(environment: Environment, web_ui: WebUI, table: Table, matrix: Matrix) 
                 response.set_data(json.dumps(stats))
         return response
 
+    downloads: Mapping[str, Callable[[], Response]] = {
+        "routes.csv": lambda: _csv("routes.csv", ROUTES_COLUMNS, routes(table)),
+        "matrix.csv": lambda: _csv("matrix.csv", MATRIX_COLUMNS, steps(table, matrix)),
+        "routes.json": lambda: jsonify(_numbers(table, matrix)),
+    }
+
+    @web_ui.auth_required_if_enabled
+    def download(name: str) -> Response:
+        table.refresh()
+        return downloads[name]()
+
     ours = Blueprint("fiveway-tables", __name__, url_prefix=environment.parsed_options.web_base_path)
-
-    @ours.route("/routes.csv")
-    @web_ui.auth_required_if_enabled
-    def routes_csv() -> Response:
-        table.refresh()
-        return _csv("routes.csv", ROUTES_COLUMNS, routes(table))
-
-    @ours.route("/matrix.csv")
-    @web_ui.auth_required_if_enabled
-    def matrix_csv() -> Response:
-        table.refresh()
-        return _csv("matrix.csv", MATRIX_COLUMNS, steps(table, matrix))
-
-    @ours.route("/routes.json")
-    @web_ui.auth_required_if_enabled
-    def routes_json() -> Response:
-        table.refresh()
-        found = table.steps()
-        return jsonify(
-            {
-                "routes": [{"route": name} | asdict(row) for name, row in table.routes().items()],
-                "matrix": [
-                    {"step": step, "state": state} | (asdict(found[step]) if step in found else {})
-                    for step, state in matrix.states.items()
-                ],
-            }
-        )
-
+    for name in downloads:
+        ours.add_url_rule(f"/{name}", name.replace(".", "-"), partial(download, name))
     web_ui.app.register_blueprint(ours)
+
+
+def _numbers(table: Table, matrix: Matrix) -> dict[str, list[dict[str, Any]]]:
+    found = table.steps()
+    return {
+        "routes": [{"route": name} | asdict(row) for name, row in table.routes().items()],
+        "matrix": [
+            {"step": step, "state": state} | (asdict(found[step]) if step in found else {})
+            for step, state in matrix.states.items()
+        ],
+    }
 
 
 def routes(table: Table) -> Lines:
@@ -131,7 +128,7 @@ def _no_matrix() -> Lines:
 
 
 def _text(row: Row) -> dict[str, str]:
-    values = {column.name: getattr(row, column.name) for column in fields(row)}
+    values = asdict(row)
     return {
         name: NOTHING if values[name] is None else format(values[name], form) for name, (_, form) in COLUMNS.items()
     }

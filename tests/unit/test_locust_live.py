@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from locustfiles.page.live import WINDOW_S, Recorder, Table
+from locustfiles.page.live import WINDOW_S, Recorder, Row, Table
 from locustfiles.recorder import MIN_CALLS
 
 REPORT_EVERY_S = 3.0
@@ -41,6 +41,13 @@ class Worker:
         return json.loads(json.dumps(self.recorder.take()))
 
 
+def row(table: Table, *workers: Worker) -> Row:
+    """The row of the route after a report of each worker."""
+    for worker in workers:
+        table.add(str(id(worker)), worker.report())
+    return table.routes()["onnx-grpc"]
+
+
 def test_percentiles_of_two_workers_are_those_of_all_calls() -> None:
     """Shares of several reports merge to the exact percentiles, to the histogram's 0.1 %."""
     workers, table = (Worker(), Worker()), Table()
@@ -61,40 +68,25 @@ def test_a_percentile_of_too_few_calls_is_not_shown(name: str) -> None:
     """One call less than it needs, and it is None; failed calls do not count."""
     least = MIN_CALLS[float(name[1:3])]
     worker, table = Worker(), Table()
-    for _ in range(least - 1):
-        worker.call()
-    for _ in range(least):
-        worker.call(fails=True)
-    table.add("worker", worker.report())
-    assert getattr(table.routes()["onnx-grpc"], name) is None
+    for number in range(2 * least - 1):
+        worker.call(fails=number < least)
+    assert getattr(row(table, worker), name) is None
     worker.call()
-    table.add("worker", worker.report())
-    assert getattr(table.routes()["onnx-grpc"], name) == pytest.approx(10, rel=1e-3)
+    assert getattr(row(table, worker), name) == pytest.approx(10, rel=1e-3)
 
 
 def test_failures_are_requests_without_times_and_bytes() -> None:
-    """As Locust counts them; an answer's bytes and latency are those of answered calls."""
-    worker, table = Worker(), Table()
-    for _ in range(10):
-        worker.call(10, images=4, sent=2400)
-    for _ in range(5):
-        worker.call(900, images=4, sent=2400, fails=True)
-    table.add("worker", worker.report())
-    row = table.routes()["onnx-grpc"]
-    assert (row.requests, row.failures) == (15, 5)
-    assert row.p50_ms == pytest.approx(10, rel=1e-3)
-    assert (row.sent_per_image, row.received_per_image) == (600, 12.5)
-
-
-def test_connections_are_summed() -> None:
-    """Whoever opens one, answered or failed."""
-    workers, table = (Worker(), Worker()), Table()
+    """As Locust counts them; an answer's bytes and latency are those of answered calls. Whoever connects, it counts."""
+    workers = Worker(), Worker()
     for worker in workers:
-        worker.call(connections=1)
-        worker.call()
-        worker.call(connections=1, fails=True)
-        table.add(str(id(worker)), worker.report())
-    assert table.routes()["onnx-grpc"].connections == 4
+        for _ in range(10):
+            worker.call(10, images=4, sent=2400, connections=1)
+        for _ in range(5):
+            worker.call(900, images=4, sent=2400, connections=1, fails=True)
+    found = row(Table(), *workers)
+    assert (found.requests, found.failures, found.connections) == (30, 10, 30)
+    assert found.p50_ms == pytest.approx(10, rel=1e-3)
+    assert (found.sent_per_image, found.received_per_image) == (600, 12.5)
 
 
 def test_images_per_second_of_all_workers() -> None:
@@ -108,9 +100,9 @@ def test_images_per_second_of_all_workers() -> None:
                 worker.call(ms, images=4)
             table.add(str(ms), worker.report())
         now.now += REPORT_EVERY_S
-    row = table.routes()["onnx-grpc"]
-    assert row.images_per_s == pytest.approx(600)
-    assert row.images_per_s_now == pytest.approx(600)
+    found = table.routes()["onnx-grpc"]
+    assert found.images_per_s == pytest.approx(600)
+    assert found.images_per_s_now == pytest.approx(600)
 
 
 def test_the_recent_rate_forgets() -> None:
@@ -121,14 +113,13 @@ def test_the_recent_rate_forgets() -> None:
         for _ in range(100):
             worker.call(ms)
         now.now += WINDOW_S + 1
-        table.add("worker", worker.report())
-    row = table.routes()["onnx-grpc"]
-    assert row.images_per_s_now == pytest.approx(25)
-    assert row.images_per_s == pytest.approx(199 / 4.99)
+        found = row(table, worker)
+    assert found.images_per_s_now == pytest.approx(25)
+    assert found.images_per_s == pytest.approx(199 / 4.99)
     now.now += WINDOW_S + 1
-    row = table.routes()["onnx-grpc"]
-    assert row.images_per_s_now is None
-    assert row.images_per_s == pytest.approx(199 / 4.99)
+    found = table.routes()["onnx-grpc"]
+    assert found.images_per_s_now is None
+    assert found.images_per_s == pytest.approx(199 / 4.99)
 
 
 def test_calls_slower_than_the_reports_have_a_rate() -> None:
@@ -136,9 +127,8 @@ def test_calls_slower_than_the_reports_have_a_rate() -> None:
     worker, table = Worker(), Table()
     for _ in range(3):
         worker.call(4000)
-        table.add("worker", worker.report())
-        table.add("worker", worker.report())
-    assert table.routes()["onnx-grpc"].images_per_s == pytest.approx(0.25)
+        found = row(table, worker, worker)
+    assert found.images_per_s == pytest.approx(0.25)
 
 
 def test_steps_have_rows_of_their_own() -> None:
@@ -170,7 +160,7 @@ def test_reset_forgets_everything() -> None:
     """A new test begins with an empty table, and with no time since the last call of the one before."""
     worker, table = Worker(), Table()
     worker.call()
-    table.add("worker", worker.report())
+    row(table, worker)
     worker.call(connections=1)
     table.reset()
     worker.recorder.reset()
@@ -178,10 +168,9 @@ def test_reset_forgets_everything() -> None:
     worker.clock.now += 60
     for _ in range(11):
         worker.call()
-    table.add("worker", worker.report())
-    row = table.routes()["onnx-grpc"]
-    assert (row.requests, row.connections) == (11, 0)
-    assert row.images_per_s == pytest.approx(100)
+    found = row(table, worker)
+    assert (found.requests, found.connections) == (11, 0)
+    assert found.images_per_s == pytest.approx(100)
 
 
 def test_a_damaged_share_is_refused() -> None:

@@ -94,10 +94,11 @@ class Page:
         """Stop the test, where there is one; its workers leave and join again."""
         if self.stats()["state"] not in ("ready", "stopped"):
             self.post("/stop", {})
-        until(lambda: self.stats()["state"] in ("ready", "stopped") and self.workers() == 2, "two workers that rest")
+        until(lambda: self.workers() == ["ready", "ready"], "two workers that rest")
 
-    def workers(self) -> int:
-        return len(health.workers("127.0.0.1", self.port))
+    def workers(self) -> list[str]:
+        """Their states."""
+        return [worker["state"] for worker in self.stats()["workers"]]
 
 
 def plain(rows: list[dict[str, str]]) -> list[dict[str, str]]:
@@ -142,7 +143,7 @@ def cluster(servers: StandIn, image: dict[str, str]) -> Iterator[tuple[Page, lis
         until(page.stats, "the page")
         assert "no worker" in page.start()["message"]
         processes += [locust("--worker", "--master-port", port) for _ in range(2)]
-        until(lambda: page.workers() == 2, "two workers")
+        until(lambda: len(health.workers("127.0.0.1", page.port)) == 2, "two workers")
         yield page, processes
 
 
@@ -307,7 +308,7 @@ def test_processes_end_at_once(cluster: tuple[Page, list[subprocess.Popen[str]]]
     until(lambda: page.called(*GRPC, least=5), "five calls of each route")
     first.terminate()
     assert first.wait(30) == 0
-    until(lambda: page.workers() == 1, "one worker")
+    until(lambda: len(health.workers("127.0.0.1", page.port)) == 1, "one worker")
     master.terminate()
     assert master.wait(30) == 0
     assert second.wait(30) == 0

@@ -14,7 +14,6 @@ from tritonclient.utils import serialize_byte_tensor
 
 from locustfiles import payloads
 from locustfiles.payloads import ALL, Images, photo_sizes, photos
-from locustfiles.routes import ROUTES
 
 SMALL = photo_sizes()[0]
 
@@ -51,41 +50,38 @@ def test_base64_json_carries_the_files(two: Images) -> None:
     assert payload.images == 2
 
 
-def test_kserve_http_carries_the_tensors(two: Images, tensors: Path) -> None:
-    """A JSON header of the length that the HTTP header says, then the tensors as they are in memory."""
-    payload = payloads.kserve_http(two)
-    length = int(payload.headers["inference-header-content-length"])
-    (tensor,) = json.loads(payload.body[:length])["inputs"]
-    sent = np.frombuffer(payload.body[length:], np.float32).reshape(tensor["shape"])
-    assert tensor["parameters"] == {"binary_data_size": len(payload.body) - length}
-    assert (tensor["name"], tensor["datatype"]) == ("image", "FP32")
-    np.testing.assert_array_equal(sent, [np.load(tensors / f"{name}.npy") for name in two.names])
-
-
-def test_kserve_grpc_carries_the_same_tensors(two: Images) -> None:
-    """The gRPC message holds the very bytes of the HTTP body, the same output and the served model's name."""
-    request = ModelInferRequest.FromString(payloads.kserve_grpc(two).body)
-    http = payloads.kserve_http(two)
-    assert request.raw_input_contents[0] == http.body[int(http.headers["inference-header-content-length"]) :]
-    assert list(request.inputs[0].shape) == [2, 3, 224, 224]
-    assert [output.name for output in request.outputs] == ["embedding"]
+@pytest.mark.parametrize("form", ["tensors", "files"])
+def test_kserve_carries_the_same_over_both_protocols(form: str, two: Images, tensors: Path) -> None:
+    """HTTP, behind a JSON header, and gRPC: tensors as they are in memory, or files behind their lengths; the embedding
+    alone is asked for."""
+    if form == "tensors":
+        http, request = payloads.kserve_http(two), ModelInferRequest.FromString(payloads.kserve_grpc(two).body)
+        wanted = np.stack([np.load(tensors / f"{name}.npy") for name in two.names]).tobytes()
+        about = ("image", "FP32", [2, 3, 224, 224])
+    else:
+        http, request = (
+            payloads.kserve_jpeg_http(two),
+            ModelInferRequest.FromString(payloads.kserve_jpeg_grpc(two).body),
+        )
+        wanted = serialize_byte_tensor(np.array([jpeg(name) for name in two.names], dtype=object)).item()
+        about = ("jpeg", "BYTES", [2, 1])
+    length = int(http.headers["inference-header-content-length"])
+    header = json.loads(http.body[:length])
+    (tensor,) = header["inputs"]
+    assert http.body[length:] == request.raw_input_contents[0] == wanted
+    assert tensor["parameters"] == {"binary_data_size": len(wanted)}
+    assert (tensor["name"], tensor["datatype"], tensor["shape"]) == about
+    assert (request.inputs[0].name, request.inputs[0].datatype, list(request.inputs[0].shape)) == about
+    assert [one["name"] for one in header["outputs"]] == [one.name for one in request.outputs] == ["embedding"]
     assert request.model_name == "tiny_trt"
 
 
-def test_kserve_bytes_are_the_files_behind_their_lengths(two: Images) -> None:
-    """HTTP and gRPC carry the same BYTES tensor [N,1]; only the embedding is asked for."""
-    http, request = payloads.kserve_jpeg_http(two), ModelInferRequest.FromString(payloads.kserve_jpeg_grpc(two).body)
-    length = int(http.headers["inference-header-content-length"])
-    (tensor,) = json.loads(http.body[:length])["inputs"]
-    assert (tensor["name"], tensor["datatype"], tensor["shape"]) == ("jpeg", "BYTES", [2, 1])
-    files = np.array([jpeg(name) for name in two.names], dtype=object)
-    assert http.body[length:] == request.raw_input_contents[0] == serialize_byte_tensor(files).item()
-    assert (request.inputs[0].name, request.inputs[0].datatype, list(request.inputs[0].shape)) == (
-        "jpeg",
-        "BYTES",
-        [2, 1],
-    )
-    assert [output.name for output in request.outputs] == ["embedding"]
+def test_without_the_builder_s_tensors_their_sizes_are_right() -> None:
+    """Photos of any size, from 0 to 1: good for load on a machine that has no artefacts."""
+    rough = payloads.tensor(Images((photos(SMALL)[0], photos("1080x1920")[0]), None, "tiny"))
+    assert rough.shape == (2, 3, 224, 224)
+    assert rough.dtype == np.float32
+    assert 0 <= rough.min() < rough.max() <= 1
 
 
 def test_jpeg_messages_carry_the_files(two: Images) -> None:
@@ -117,13 +113,3 @@ def test_a_missing_tensor_is_named(tmp_path: Path) -> None:
     """Without the model builder's files the error says which file is not there."""
     with pytest.raises(OSError, match=str(tmp_path)):
         payloads.payloads(payloads.kserve_http, "tiny", tmp_path, SMALL, 1)
-
-
-def test_tensor_routes_differ_in_model_and_channel_only() -> None:
-    """The four tensor routes send one format, to `<model>` or `<model>_trt`."""
-    assert {name: route.suffix for name, route in ROUTES.items() if route.format.tensors} == {
-        "onnx-http": "",
-        "onnx-grpc": "",
-        "trt-http": "_trt",
-        "trt-grpc": "_trt",
-    }

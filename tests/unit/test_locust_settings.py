@@ -117,6 +117,9 @@ def test_a_stack_is_asked_what_it_serves(
     monkeypatch.setenv("MODEL", model)
     with standing_in() as servers:
         found = settings.serving_at(servers.host)
+        monkeypatch.setenv("MODEL", "other")
+        with pytest.raises(BadSetting, match=r"does not serve other.*MODEL"):
+            settings.parse(form(host=servers.host), ["jpeg-http"])
     assert (found.model, found.models, found.images, found.tensors) == (model, models, images, None)
 
 
