@@ -26,7 +26,7 @@ import yaml
 from fiveway.vision.v1 import vision_pb2, vision_pb2_grpc
 from torchserve import inference_pb2, inference_pb2_grpc
 
-from bench.studies import WAYS
+from locustfiles.study_routes import WAYS
 from tests.repository import ROOT
 
 CONFIG = ROOT / "compose" / "envoy" / "envoy.yaml"
