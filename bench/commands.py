@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import product
@@ -35,19 +35,29 @@ from locustfiles.study_routes.fiveway import ROWS as FIVEWAY_ROWS
 AA, FIVEWAY = "aa", "fiveway"
 
 
-def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """The options of a command line; one that the command does not know ends the program with those that it knows."""
+def parsers() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]]:
+    """Of a whole command line, and of each command by its name."""
     top = argparse.ArgumentParser(prog="scripts/bench", description="Measure, judge and keep.")
     commands = top.add_subparsers(title="studies", required=True, metavar="STUDY", dest="command")
     _studies(commands)
     _checks(commands)
     _views(commands)
+    return top, commands.choices
+
+
+def options_of(command: argparse.ArgumentParser) -> list[str]:
+    """The options that its help shows, by their long names."""
+    shown = [action for action in command._actions if action.help != argparse.SUPPRESS]
+    return [action.option_strings[-1] for action in shown if action.option_strings]
+
+
+def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """The options of a command line; one that the command does not know ends the program with those that it knows."""
+    top, commands = parsers()
     options, unknown = top.parse_known_args(arguments)
     if unknown:
-        command: argparse.ArgumentParser = commands.choices[options.command]
-        shown = [action for action in command._actions if action.help != argparse.SUPPRESS]
-        known = [action.option_strings[-1] for action in shown if action.option_strings]
-        command.error(f"unknown {' '.join(unknown)}: choose from {', '.join(known)}")
+        command = commands[options.command]
+        command.error(f"unknown {' '.join(unknown)}: choose from {', '.join(options_of(command))}")
     return options
 
 

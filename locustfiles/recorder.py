@@ -51,13 +51,9 @@ class Histogram:
 
     def steps(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """(latencies in us, ascending; how many calls had each): what the statistics resample."""
-        recorded = list(_recorded(self._counts))
-        return (
-            np.array([value for value, _ in recorded], np.int64),
-            np.array([count for _, count in recorded], np.int64),
-        )
-
-
-def _recorded(counts: HdrHistogram) -> list[tuple[int, int]]:
-    """Read each step at once: the library's iterator hands out one object again and again."""
-    return [(step.value_iterated_to, step.count_at_value_iterated_to) for step in counts.get_recorded_iterator()]
+        counts = np.array(self._counts.counts, np.int64)
+        # Few of the many buckets have a call: the library's own iterator would visit each of them.
+        recorded = np.flatnonzero(counts)
+        values = [self._counts.get_value_from_index(int(index)) for index in recorded]
+        latencies = [self._counts.get_highest_equivalent_value(value) for value in values]
+        return np.array(latencies, np.int64), counts[recorded]

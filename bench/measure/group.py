@@ -127,16 +127,11 @@ def merge(result: Visit, shares: Sequence[Mapping[str, Any]]) -> None:
         latency.merge(share["latency"])
         stages.update(share["stages_ms"])
         errors.update(share["errors"])
-    result.latency = latency.encode()
-    result.errors = dict(errors)
-    result.steady_s = max(share["steady_s"] for share in shares)
-    result.counted_s = max(share["counted_s"] for share in shares)
-    result.client_cpu = max(share["cpu"] for share in shares)
-    result.decode_ms = shares[0]["decode_ms"]
-    result.steady_requests = sum(share["steady_requests"] for share in shares)
-    result.requests = sum(share["requests"] for share in shares)
-    result.failures = sum(share["failures"] for share in shares)
-    result.missed = sum(share["missed"] for share in shares)
+    result.latency, result.errors, result.decode_ms = latency.encode(), dict(errors), shares[0]["decode_ms"]
+    for name in ("steady_s", "counted_s", "client_cpu"):
+        setattr(result, name, max(share[name] for share in shares))
+    for name in ("steady_requests", "requests", "failures", "missed"):
+        setattr(result, name, sum(share[name] for share in shares))
     if result.requests:
         result.mean_ms = sum(share["sum_ms"] for share in shares) / result.requests
         result.stages_ms = {name: ms / result.requests for name, ms in stages.items()}

@@ -185,7 +185,7 @@ class Meter:
             "sum_ms": self._sum_s * 1e3,
             "stages_ms": dict(self._stages_ms),
             "missed": self._missed,
-            "cpu": cpu / wall,
+            "client_cpu": cpu / wall,
             "decode_ms": self._decode_ms(),
         }
 

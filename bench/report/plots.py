@@ -15,7 +15,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
-from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullFormatter, NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from bench.report.results import Row, digits
 from bench.result import Interval
@@ -285,6 +285,9 @@ def beside(groups: Mapping[str, Sequence[tuple[str, Interval | None, Iterable[fl
             axes.set_yticks(range(len(lines)), [name for name, *_ in reversed(lines)])
             axes.set_title(title)
             axes.set_xscale("log")
+            axes.xaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 5, 7), numticks=12))
+            axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+            axes.xaxis.set_minor_locator(NullLocator())
             axes.grid(axis="y", visible=False)
             axes.set_ylim(-0.6, len(lines) - 0.4)
         all_axes[-1].set_xlabel(axis)

@@ -1,12 +1,16 @@
 """The command line of scripts/bench: every command says what it takes, and refuses the rest with what to choose."""
 
 import sys
+from dataclasses import asdict
+from pathlib import Path
 
 import pytest
 
 from bench import commands
 from bench.__main__ import main
+from bench.measure.plan import Plan
 from bench.studies import STUDIES
+from tests.unit.tiny_artifacts import declare
 
 COMMANDS = ["fiveway", *STUDIES, "aa", "truth", "report", "readme", "page", "plot", "devices"]
 
@@ -56,3 +60,36 @@ def test_choices_that_cannot_run_are_refused(
     monkeypatch.setattr(sys, "argv", ["scripts/bench", "fiveway", *options.split()])
     assert main() == 2
     assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "cells", "factors"),
+    [
+        ("fiveway", 35, {"batch": 5, "users": 3}),
+        ("fiveway --quick --routes onnx-http,trt-http --policy cold,pooled", 20, {"users": 3, "policy": 2, "batch": 3}),
+        ("fiveway --batches 1 --concurrency 4 --distance 0ms-100mbit,9ms-9mbit", 20, {"users": 2, "distance": 2}),
+        ("fiveway --method published", 35, {"batch": 5, "users": 3}),
+        ("frames --quick --routes frames-zmq,frames-grpc", 2, {}),
+        ("format --quick --policy cold,pooled", 20, {"distance": 2, "policy": 2}),
+        ("aa --route jpeg-http --runs 2 --target edge,direct", 8, {"users": 2, "target": 2}),
+    ],
+)
+def test_what_a_command_measures(
+    arguments: str, cells: int, factors: dict[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every combination of what was chosen, in place of what the study has."""
+    monkeypatch.setenv("ARTIFACTS", str(tmp_path))
+    declare(tmp_path)
+    planned: list[Plan] = []
+
+    def measure(plan: Plan, _: object) -> int:
+        planned.append(plan)
+        return 0
+
+    monkeypatch.setattr(commands, "measure", measure)
+    options = commands.parse(arguments.split())
+    assert options.run(options) == 0
+    found = [asdict(cell) for cell in planned[0].cells]
+    several = {name: len({cell[name] for cell in found}) for name in found[0] if name not in ("name", "route")}
+    assert len(found) == len({cell.id for cell in planned[0].cells}) == cells
+    assert {name: count for name, count in several.items() if count > 1} == factors

@@ -86,5 +86,5 @@ def test_the_plot_names_every_row_and_fetches_nothing() -> None:
     svg = study_page.plot(found)
     for cell in found.cells:
         assert f">{cell.name}</text>" in svg
-    assert not [text for text in ('href="http', "var(--", "#0102") if text in svg]
+    assert not [text for text in ('href="http', "var(--", "#0102", "$") if text in svg]
     assert study_page.plot(found) == svg

@@ -16,11 +16,10 @@ import torch
 from msgspec.structs import replace
 from onnx import helper
 
-from gateways.core.manifest import Parity
 from models.builder import from_onnx, sources
 from models.builder.errors import BuildError
 from models.builder.export import models, sample_tensors, triton, write_labels
-from models.builder.parity import Disagreement
+from models.builder.parity import Disagreement, Parity
 from models.builder.serving import model_names
 from models.builder.sources import SOURCES, Loaded, labels, load
 from models.builder.spec import ImageSpec, Source, SpecError, Weights

@@ -1,6 +1,5 @@
 """scripts/native says what is missing, in one line, before it downloads anything; nothing here gets further."""
 
-import argparse
 import platform
 import socket
 import sys
@@ -49,8 +48,7 @@ def test_options_go_on_to_the_bench() -> None:
     """Those that the bench has, with their values; routes are also looked at here."""
     words = ["--quick", "--routes", "onnx-http,trt-grpc", "--blocks", "3", "--seconds=2"]
     assert native.arguments(words) == (False, ["onnx-http", "trt-grpc"], ["--quick", "--blocks", "3", "--seconds=2"])
-    (subcommands,) = (action for action in commands.parser()._actions if isinstance(action.choices, dict))
-    fiveway: argparse.ArgumentParser = dict(subcommands.choices or {})["fiveway"]
+    fiveway = commands.parsers()[1]["fiveway"]
     options = {option for action in fiveway._actions for option in action.option_strings} - {"-h", "--help"}
     assert options == {*native.PASSED, *native.ANSWERED, "--routes"}
 
