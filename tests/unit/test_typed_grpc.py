@@ -100,10 +100,13 @@ async def test_a_method_that_there_is_not(gateway: Gateway, path: str) -> None:
 # Failing upstreams
 
 
-async def test_a_bug_is_internal_with_fixed_words(gateway: Gateway) -> None:
-    """An answer that we cannot read is INTERNAL; nothing of it reaches the client."""
-    gateway.torchserve.garbage = True
-    await fails(gateway.stub.Predict(REQUEST), grpc.StatusCode.INTERNAL, INTERNAL_MESSAGE)
+@BOTH
+async def test_a_bug_is_internal_with_fixed_words(gateway: Gateway, name: str) -> None:
+    """TorchServe's answer is not the handler's JSON, Triton refuses our tensor: nothing of it reaches the client."""
+    behaviour = gateway.behind(name)
+    behaviour.garbage, behaviour.code, behaviour.message = True, INVALID, "malformed"
+    call = gateway.stub.Predict(REQUEST, metadata=to(name))
+    await fails(call, grpc.StatusCode.INTERNAL, INTERNAL_MESSAGE)
 
 
 @BOTH

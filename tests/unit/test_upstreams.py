@@ -16,7 +16,7 @@ from gateways.core.timing import Stages
 from gateways.typed_grpc.upstreams import Upstream
 from gateways.upstreams.torchserve import CONNECTIONS, TorchServe
 from gateways.upstreams.triton import Triton
-from tests.unit.upstream_servers import DIM, LABELS, MODEL, Behaviour, Kind, jpeg, manifest, torchserve, triton, until
+from tests.unit.upstream_servers import MODEL, Behaviour, Kind, jpeg, manifest, torchserve, triton, until
 
 BOTH = pytest.mark.parametrize("name", ["torchserve", "triton"])
 SHADES = range(0, 256, 8)
@@ -87,16 +87,6 @@ async def test_photos_are_in_flight_together_and_bounded(upstream: Upstream, beh
 
 
 @BOTH
-async def test_classes_are_the_best_ones(upstream: Upstream, name: str) -> None:
-    """White is the last class; scores fall; top_k cuts the five that TorchServe's handler sends."""
-    (prediction,) = await ask(upstream, jpeg(255), top_k=2)
-    assert prediction.embedding.shape == (DIM,)
-    assert prediction.classes[0].label == LABELS[-1]
-    assert len(prediction.classes) == 2
-    assert prediction.classes[0].score > prediction.classes[1].score
-
-
-@BOTH
 async def test_only_triton_says_how_many_it_has_answered(upstream: Upstream, name: str) -> None:
     """Those of others too."""
     await ask(upstream, jpeg(), jpeg())
@@ -141,17 +131,6 @@ async def test_one_bad_photo_ends_torchserves_batch(upstream: Upstream, behaviou
     behaviour.gate.clear()
     await refused(ask(upstream, *[jpeg()] * 31, behaviour.refused), Status.INVALID)
     await until(lambda: behaviour.at_work == 0)
-
-
-@BOTH
-async def test_what_we_cannot_read_or_sent_wrongly_is_our_fault(
-    upstream: Upstream, behaviour: Behaviour, name: str
-) -> None:
-    """TorchServe's answer is not the handler's JSON, Triton refuses our tensor: a bug, no message for the client."""
-    behaviour.garbage, behaviour.code, behaviour.message = True, grpc.StatusCode.INVALID_ARGUMENT, "malformed"
-    with pytest.raises(Exception, match="malformed") as caught:
-        await ask(upstream, jpeg())
-    assert not isinstance(caught.value, ServeError)
 
 
 @pytest.mark.parametrize(("name", "address"), [("torchserve", "http://127.0.0.1:9"), ("triton", "127.0.0.1:9")])
