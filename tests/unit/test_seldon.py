@@ -11,7 +11,6 @@ from google.protobuf import json_format
 from seldon import prediction_pb2 as pb
 
 from gateways.core.errors import INTERNAL_MESSAGE
-from gateways.transport.health import ONE_NUMBER
 from gateways.transport.seldon import payload
 from gateways.transport.seldon.grpc import SERVICE, running
 from gateways.transport.seldon.http import PATH, create_app
@@ -202,9 +201,3 @@ async def test_a_fault_of_ours_stays_in_the_log(both: Both, monkeypatch: pytest.
     body = b'{"data":{"ndarray":[1]}}'
     assert both.post(body) == (500, INTERNAL_MESSAGE)
     assert await both.call(proto(body)) == ("INTERNAL", INTERNAL_MESSAGE)
-
-
-async def test_health(both: Both) -> None:
-    """GET /health is a prediction; the gRPC check's bytes are a message that is answered."""
-    assert number(ask(both.port, "GET", "/health").json) == ("ndarray", 1)
-    assert number(await both.call(ONE_NUMBER)) == ("ndarray", 0)

@@ -88,7 +88,6 @@ def test_a_bad_image_fails_only_its_own_request(worker: Worker) -> None:
 @pytest.mark.parametrize(
     ("body", "kind", "key", "status", "keyword"),
     [
-        (GOOD + bytes(21 * 1024 * 1024), None, "body", 413, "20 MiB"),
         (png(), "image/png", "body", 415, "image/png"),
         (b"{", None, "data", 400, "not JSON"),
         (b"[1]", "application/json", "body", 400, '"image" is missing'),
