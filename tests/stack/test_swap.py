@@ -39,7 +39,7 @@ NOT_FOUND = ("404", "NOT_FOUND")
 NOT_AVAILABLE = re.compile(r"model not available|unknown model|Model not found|Model version: null does not exist")
 
 # Between two calls of a caller: eleven that never wait would take the cores from the swap.
-PAUSE_S = 0.1
+PAUSE_S = 0.5
 
 pytestmark = pytest.mark.timeout(2 * SWAP_S)
 
