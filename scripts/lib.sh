@@ -23,7 +23,7 @@ refuse() { die "$1" 2; }
 takes() {
   local argument words=$1
   for argument in "${@:2}"; do
-    [[ " $words " == *" $argument "* ]] || refuse "unknown argument $argument: choose from --help $words"
+    [[ " $words " == *" $argument "* ]] || refuse "unknown argument $argument: choose from --help${words:+ $words}"
   done
 }
 
