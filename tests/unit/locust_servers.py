@@ -1,14 +1,12 @@
 """Stand-ins for the routes' servers, for the load generator's own tests: well-formed answers after a set delay.
 
-In the process of a test (`standing_in`), with one port for both protocols as the edge has. Or by themselves:
-`python locust_servers.py DELAY_S [MODE]` prints an HTTP and a gRPC port and ends with its stdin.
+They have a port of their own for each protocol, and one for both as the edge has.
 """
 
 import contextlib
 import json
 import socket
 import struct
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -68,8 +66,6 @@ class StandIn:
         """How often, over all routes."""
         self.answered: set[str] = set()
         """Path, or method and model, of each route that has given an answer."""
-        self.accepted = 0
-        """Connections to `host`."""
         self._counting = threading.Lock()
         self._http = HttpServer(("127.0.0.1", 0), self._handler())
         self.http_port = self._http.server_port
@@ -91,7 +87,7 @@ class StandIn:
 
     def start(self) -> None:
         self._grpc.start()
-        threading.Thread(target=self._http.serve_forever, daemon=True).start()
+        threading.Thread(target=self._http.serve_forever, args=[0.01], daemon=True).start()
         threading.Thread(target=self._accept, daemon=True).start()
 
     def stop(self) -> None:
@@ -104,7 +100,6 @@ class StandIn:
         with contextlib.suppress(OSError):  # closed: the test is over
             while True:
                 client, _ = self._edge.accept()
-                self.accepted += 1
                 threading.Thread(target=self._splice, args=[client], daemon=True).start()
 
     def _splice(self, client: socket.socket) -> None:
@@ -225,9 +220,3 @@ def standing_in(delay_s: float = 0.02, mode: str = "good") -> Iterator[StandIn]:
         yield servers
     finally:
         servers.stop()
-
-
-if __name__ == "__main__":
-    with standing_in(float(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else "good") as alone:
-        print(alone.http_port, alone.grpc_port, flush=True)
-        sys.stdin.read()
