@@ -70,17 +70,13 @@ class StandIn:
         self._http = HttpServer(("127.0.0.1", 0), self._handler())
         self.http_port = self._http.server_port
         self._grpc = grpc.server(ThreadPoolExecutor(32))
-        handlers = {
-            "inference.GRPCInferenceService": ("ModelInfer", self._infer),
-            "fiveway.vision.v1.VisionService": ("Predict", self._typed),
-            "org.pytorch.serve.grpc.inference.InferenceAPIsService": ("Predictions", self._predictions),
-        }
-        self._grpc.add_generic_rpc_handlers(
-            tuple(
-                grpc.method_handlers_generic_handler(service, {method: self._slowly(answer)})
-                for service, (method, answer) in handlers.items()
-            )
-        )
+        for service, method, answer in (
+            ("inference.GRPCInferenceService", "ModelInfer", self._infer),
+            ("fiveway.vision.v1.VisionService", "Predict", self._typed),
+            ("org.pytorch.serve.grpc.inference.InferenceAPIsService", "Predictions", self._predictions),
+        ):
+            handler = grpc.method_handlers_generic_handler(service, {method: self._slowly(answer)})
+            self._grpc.add_generic_rpc_handlers((handler,))
         self.grpc_port = self._grpc.add_insecure_port("127.0.0.1:0")
         self._edge = socket.create_server(("127.0.0.1", 0), backlog=128)
         self.host = f"http://127.0.0.1:{self._edge.getsockname()[1]}"

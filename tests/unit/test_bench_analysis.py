@@ -29,13 +29,13 @@ def pair(**options: Any) -> Run:
 
 
 def cell(analysis: Analysis, name: str = HTTP) -> Any:
-    """Found."""
+    """The Found of a row's only cell."""
     (found,) = [one for one in analysis.cells if one.id.startswith(f"{name}/")]
     return found
 
 
 def ratio(analysis: Analysis, measure: str = P50, users: int | None = None) -> Any:
-    """Ratio."""
+    """The only Ratio of a measure."""
     (found,) = [one for one in analysis.ratios if one.measure == measure and users in (None, one.users)]
     return found
 
@@ -131,7 +131,7 @@ def test_what_is_no_obstacle_is_a_note(edit: Callable[[Visit], None], notes: lis
     """A load process at the gate passes, one call in a hundred may fail, and an unseen counter stays unknown."""
     analysis = edited(edit)
     found = cell(analysis, GRPC)
-    assert [word in note for word, note in zip(notes, found.notes, strict=True)] == [True] * len(notes)
+    assert all(word in note for word, note in zip(notes, found.notes, strict=True))
     assert ratio(analysis).verdict == NO_DIFFERENCE
     if len(notes) == 2:
         assert found.edge_connections is found.calls_per_execution is found.sent_bytes_per_image is None
@@ -242,8 +242,7 @@ def test_a_route_that_is_down() -> None:
     """Nothing was measured: marks and nulls, no verdict, no crash."""
     analysis = edited(to(problem="onnx-grpc: connection refused"))
     found, down = cell(analysis, GRPC), ratio(analysis)
-    assert not any(found[name] for name in ("p50_ms", "images_per_s", "mean_ms", "split", "client_cpu"))
-    assert found.blocks == found.requests == 0
+    assert not any(found[name] for name in ("p50_ms", "images_per_s", "mean_ms", "split", "blocks", "requests"))
     assert (down.value, down.low, down.high, down.verdict) == (None, None, None, NONE)
     assert "too few calls" in down.text
 
@@ -334,8 +333,7 @@ def test_a_verdict_says_its_numbers_and_its_cause() -> None:
     found = judged(study())
     assert "b32/c1/" in found["H2"].text
     assert "0.59x on A100-SXM4-80GB" in found["H2"].published_verdict
-    assert "b1/c16/" in found["H3"].text
-    assert "a protocol can change 10 % at most" in found["H1"].cause
+    assert "10 % at most" in found["H1"].cause
     assert found["H4"].text.startswith("12 of 12 ratios contradict it")
     assert "bytes sent per image" in found["H4"].cause
     blind = judged(change(study(), lambda _: True, to(stages_ms={})))
@@ -386,12 +384,9 @@ def test_h5_compares_two_devices() -> None:
 
 def test_published_rows_are_the_tables() -> None:
     """Five routes on two devices: p50 by batch, images per second by callers, and compute on the four Triton routes."""
-    matrix = [(cell.route, cell.batch, cell.users) for cell in fiveway.cells(quick=False)]
-    counts = [
-        sum(len(fiveway.published(*one, measure)) for one in matrix)
-        for measure in (P50, PER_SECOND, fiveway.SERVER_COMPUTE)
-    ]
-    assert counts == [50, 30, 40]
+    for measure, count in {P50: 50, PER_SECOND: 30, fiveway.SERVER_COMPUTE: 40}.items():
+        cells = fiveway.cells(quick=False)
+        assert sum(len(fiveway.published(one.route, one.batch, one.users, measure)) for one in cells) == count
     assert fiveway.published("onnx-http", 32, 1, P50) == {"A100-SXM4-80GB": 5266.9, "RTX-4090": 6731.8}
     assert fiveway.published("onnx-grpc", 1, 16, PER_SECOND)["RTX-4090"] == 4.0
     assert fiveway.published("trt-http", 1, 1, fiveway.SERVER_COMPUTE)["A100-SXM4-80GB"] == 1657.75

@@ -262,18 +262,9 @@ def test_what_is_counted(stack: Stack, name: str) -> None:
     assert reason in found.reasons[0] if reason else found.reasons == []
 
 
-def test_decoding_is_the_first_model_s_compute(stack: Stack) -> None:
-    """A model that takes photos is two in a row: of the sums of both, what the first one computes is named too."""
-    chosen = cell(route="onnx-jpeg-grpc", target="direct")
-    before = read(chosen, "m_jpeg")
-    stack.calls(3, edge=False)
-    found = delta(before, read(chosen, "m_jpeg")).triton_stages_ms
-    assert (found["triton.decode"], found["triton.total"]) == pytest.approx((32, 38))
-    assert "/v2/models/m_preprocess/stats" in stack.paths
-
-
 def test_the_stages_of_a_call(stack: Stack) -> None:
-    """Means over the calls: two calls in one execution both wait for all of it; a probe of another size is left out."""
+    """Means over the calls: two calls in one execution both wait for all of it; a probe of another size is left out.
+    A model that takes photos is two in a row: of the sums of both, what the first one computes is named too."""
     chosen = cell(batch=4)
     before = read(chosen, "m")
     stack.calls(3, batch=4)
@@ -282,6 +273,12 @@ def test_the_stages_of_a_call(stack: Stack) -> None:
     found = delta(before, read(chosen, "m")).triton_stages_ms
     names = ("queue", "compute_input", "compute_infer", "compute_output", "total")
     assert found == pytest.approx({f"triton.{name}": ms for name, ms in zip(names, (1, 2, 30, 4, 38), strict=True)})
+    chosen = cell(route="onnx-jpeg-grpc", target="direct")
+    before = read(chosen, "m_jpeg")
+    stack.calls(3, edge=False)
+    found = delta(before, read(chosen, "m_jpeg")).triton_stages_ms
+    assert (found["triton.decode"], found["triton.total"]) == pytest.approx((32, 38))
+    assert "/v2/models/m_preprocess/stats" in stack.paths
 
 
 def test_counters_that_never_rest(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -308,15 +305,10 @@ def test_what_cannot_be_read_is_said(stack: Stack, monkeypatch: pytest.MonkeyPat
     assert all("cannot be read" in reason for reason in found.reasons)
 
 
-def test_without_docker_triton_is_elsewhere_and_bytes_are_not_counted(
-    stack: Stack, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_docker_bytes_are_not_counted(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     """DIRECT_ADDRESSES says where; on the loopback a byte has no direction, and what the wires carry is not ours."""
     monkeypatch.setenv("DIRECT_ADDRESSES", f"triton:8000={counters.TRITON}")
     monkeypatch.setattr(counters, "TRITON", "triton:8000")
-    cell = Cell("onnx-grpc", "onnx-grpc", target="direct", batch=2)
-    before = read(cell, "m")
-    stack.calls(5, batch=2, edge=False)
-    found = delta(before, read(cell, "m"))
+    found = around(stack, cell(batch=2, target="direct"), calls=5)
     assert (found.server_requests, found.connections, found.reasons) == (5, 5, [])
     assert (found.sent_bytes, found.received_bytes) == (0, 0)

@@ -33,19 +33,18 @@ def test_limits_are_read_from_both_kinds_of_cgroup(tmp_path: Path, monkeypatch: 
     """cgroup v2 and v1 say the same in other files; no limit is null, and so is a CPU set of all cores."""
     monkeypatch.setattr(os, "cpu_count", lambda: 4)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
-    v2, v1, none = tmp_path / "v2", tmp_path / "v1", tmp_path / "none"
-    for folder in (v2, v1 / "cpu", v1 / "memory", none):
-        folder.mkdir(parents=True)
-    (v2 / "cpu.max").write_text("150000 100000\n")
-    (v2 / "memory.max").write_text("1073741824\n")
-    (v1 / "cpu/cpu.cfs_quota_us").write_text("200000\n")
-    (v1 / "cpu/cpu.cfs_period_us").write_text("100000\n")
-    (v1 / "memory/memory.limit_in_bytes").write_text("9223372036854771712\n")
-    (none / "cpu.max").write_text("max 100000\n")
-    (none / "memory.max").write_text("max\n")
-    assert environment.limits(v2) == {"cpus": 1.5, "cpuset": None, "memory_bytes": 1 << 30}
-    assert environment.limits(v1) == {"cpus": 2.0, "cpuset": None, "memory_bytes": None}
-    assert environment.limits(none) == {"cpus": None, "cpuset": None, "memory_bytes": None}
+    files = {
+        "v2/cpu.max": "150000 100000", "v2/memory.max": "1073741824", "none/cpu.max": "max 100000",
+        "none/memory.max": "max", "v1/cpu/cpu.cfs_quota_us": "200000", "v1/cpu/cpu.cfs_period_us": "100000",
+        "v1/memory/memory.limit_in_bytes": "9223372036854771712",
+    }  # fmt: skip
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"{text}\n")
+    unlimited = {"cpus": None, "cpuset": None, "memory_bytes": None}
+    assert environment.limits(tmp_path / "v2") == {"cpus": 1.5, "cpuset": None, "memory_bytes": 1 << 30}
+    assert environment.limits(tmp_path / "v1") == unlimited | {"cpus": 2.0}
+    assert environment.limits(tmp_path / "none") == unlimited
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3, 1})
     assert environment.limits(tmp_path / "nowhere") == {"cpus": None, "cpuset": "1,3", "memory_bytes": None}
 
@@ -139,25 +138,20 @@ def test_the_environment_has_what_the_host_the_servers_and_the_artefacts_say(
     declare(tmp_path, "m")
     (tmp_path / "m").mkdir()
     files = {"repository/m/1/model.onnx": "ff", "repository/m/config.pbtxt": "01"}
-    manifest = {"weights": "random", "weights_source": "seed", "build_key": "k", "files": files}
-    (tmp_path / "m/manifest.json").write_text(json.dumps(manifest))
+    told = {"weights": "random", "weights_source": "seed", "build_key": "k"}
+    (tmp_path / "m/manifest.json").write_text(json.dumps(told | {"files": files}))
     found = collected({"target": ["edge", "direct"]})
     assert found["targets"] == ["edge", "direct"]
-    assert found["machine"] == "amd-epyc-8c-32g"
+    assert (found["machine"], found["triton"]) == ("amd-epyc-8c-32g", "2.51.0")
     assert found["envoy"] == {"version": "1.40.0", "config_sha256": "dd"}
-    assert found["triton"] == "2.51.0"
     assert found["device"] == {"name": "A100", "driver": "550.54", "count": 2}
     assert found["providers"] == {"m": {"TensorrtExecutionProvider": 3, "CUDAExecutionProvider": 2}}
     assert found["services"]["triton"] == {
         "replicas": 1, "image": "sha256:1", "cpus": 1.5, "cpuset": "0", "memory_bytes": None, "pids": 512,
     }  # fmt: skip
     assert found["services"]["locust-worker"]["replicas"] == 2
-    config = found["model"].pop("config_sha256")
-    assert len(config) == 64
-    assert found["model"] == {
-        "name": "m", "takes": "photos", "checksum": "ff", "build_key": "k", "weights": "random",
-        "weights_source": "seed",
-    }  # fmt: skip
+    assert len(found["model"].pop("config_sha256")) == 64
+    assert found["model"] == {"name": "m", "takes": "photos", "checksum": "ff"} | told
     assert found["versions"]["locust"]
 
 
@@ -180,13 +174,8 @@ def host_facts(tmp_path: Path, **programs: str) -> dict[str, Any]:
         program.write_text(f"#!/bin/sh\n{programs.get(name.replace('-', '_'), 'exit 1')}\n")
         program.chmod(0o755)
     path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run(
-        [ROOT / "scripts/host-facts"],
-        env={"PATH": path, "ACCELERATOR": "cpu"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    about = {"PATH": path, "ACCELERATOR": "cpu"}
+    done = subprocess.run([ROOT / "scripts/host-facts"], env=about, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.count("\n") == 1
     facts: dict[str, Any] = json.loads(done.stdout)
@@ -216,9 +205,7 @@ version*) printf '%s' 'a "b" \\c' ;;
 esac""",
         nvidia_smi="echo 'NVIDIA A100-SXM4-80GB, 550.54.15'",
     )
-    assert facts["commit"] == "abc"
-    assert facts["dirty"] is True
-    assert facts["docker"] == 'a "b" \\c'
+    assert (facts["commit"], facts["dirty"], facts["docker"]) == ("abc", True, 'a "b" \\c')
     assert facts["services"] == [json.loads(container)]
     assert facts["providers"] == [{"model": "m", "provider": "CPUExecutionProvider", "nodes": 57}]
     assert facts["devices"] == [{"name": "NVIDIA A100-SXM4-80GB", "driver": "550.54.15"}]
