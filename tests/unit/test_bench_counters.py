@@ -1,9 +1,7 @@
 """Reading counters: servers and files of our own that count what we say, with the texts that the real ones write."""
 
 import json
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +10,7 @@ import pytest
 from bench.measure import counters
 from bench.measure.counters import Delta, delta, read
 from bench.measure.measured import Cell
+from tests.unit.locust_servers import answering
 
 SNMP = """Ip: Forwarding DefaultTTL
 Ip: 1 64
@@ -102,40 +101,16 @@ class Stack:
         return json.dumps({"model_stats": [model]})
 
 
-class Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def handle_error(self, *_: Any) -> None:
-        """A reading ends its connections by a reset."""
-
-
 @pytest.fixture
 def stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
     found = Stack(tmp_path)
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True
-
-        def do_GET(self) -> None:
-            body = found.page(self.path).encode()
-            self.send_response(200)
-            self.send_header("content-length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = Server(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    for name in ("EDGE_STATISTICS", "TRITON"):
-        monkeypatch.setattr(counters, name, f"127.0.0.1:{server.server_port}")
     monkeypatch.setattr(counters, "NETWORK", found.network)
     monkeypatch.setattr(counters, "SNMP", found.snmp)
     monkeypatch.setattr(counters, "_own", counters.Network())
-    yield found
-    server.shutdown()
+    with answering(lambda _, path, *__: (200, found.page(path).encode(), {})) as port:
+        for name in ("EDGE_STATISTICS", "TRITON"):
+            monkeypatch.setattr(counters, name, f"127.0.0.1:{port}")
+        yield found
 
 
 def cell(batch: int = 1, target: str = "edge", route: str = "onnx-grpc") -> Cell:

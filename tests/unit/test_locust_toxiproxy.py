@@ -1,9 +1,7 @@
 """The client of the distance proxy: what it asks Toxiproxy to do, and what it says when that fails."""
 
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import pytest
@@ -11,6 +9,7 @@ import pytest
 from locustfiles import toxiproxy
 from locustfiles.clients import CallError
 from locustfiles.toxiproxy import Distance
+from tests.unit.locust_servers import Reply, answering
 
 
 @pytest.mark.parametrize(
@@ -29,44 +28,30 @@ def test_another_text_is_refused_with_an_example(text: str) -> None:
         toxiproxy.parse(text)
 
 
-class Toxiproxy(BaseHTTPRequestHandler):
+class Toxiproxy:
     """Keeps what it was asked, and has two toxics from before."""
 
-    asked: list[tuple[str, str, Any]]
-    fails = ""
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str, Any]] = []
+        self.fails = ""
 
-    def do_GET(self) -> None:
-        self._answer([{"name": "latency-upstream"}, {"name": "bandwidth-upstream"}])
-
-    def do_POST(self) -> None:
-        self._answer({})
-
-    do_DELETE = do_POST
-
-    def _answer(self, body: object) -> None:
-        sent = self.rfile.read(int(self.headers.get("content-length", 0)))
-        self.asked.append((self.command, self.path, json.loads(sent) if sent else None))
-        failed = self.fails and self.fails in self.path
-        self.send_response(409 if failed else 200)
-        self.end_headers()
-        self.wfile.write(b'{"error": "no"}' if failed else json.dumps(body).encode())
-
-    def log_message(self, *_: object) -> None:
-        pass
+    def answer(self, method: str, path: str, _: object, sent: bytes) -> Reply:
+        self.asked.append((method, path, json.loads(sent) if sent else None))
+        if self.fails and self.fails in path:
+            return 409, b'{"error": "no"}', {}
+        found = [{"name": "latency-upstream"}, {"name": "bandwidth-upstream"}] if method == "GET" else {}
+        return 200, json.dumps(found).encode(), {}
 
 
 @pytest.fixture
-def proxy(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Toxiproxy]]:
-    handler = type("Handler", (Toxiproxy,), {"asked": []})
-    server = HTTPServer(("127.0.0.1", 0), handler)
-    threading.Thread(target=server.serve_forever, args=[0.01], daemon=True).start()
-    monkeypatch.setattr(toxiproxy, "API", f"http://127.0.0.1:{server.server_port}")
-    yield handler
-    server.shutdown()
-    server.server_close()
+def proxy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Toxiproxy]:
+    found = Toxiproxy()
+    with answering(found.answer) as port:
+        monkeypatch.setattr(toxiproxy, "API", f"http://127.0.0.1:{port}")
+        yield found
 
 
-def test_what_was_there_before_is_taken_off(proxy: type[Toxiproxy]) -> None:
+def test_what_was_there_before_is_taken_off(proxy: Toxiproxy) -> None:
     """Old connections end first and old toxics go; then both ways get a new connection's cost, a bandwidth, a delay."""
     toxiproxy.apply("25ms-100mbit")
     asked = proxy.asked
@@ -87,7 +72,7 @@ def test_what_was_there_before_is_taken_off(proxy: type[Toxiproxy]) -> None:
     assert [kind for stream, kind, _ in of if stream == "downstream"] == ["tcp", "bandwidth", "latency"]
 
 
-def test_a_failure_says_what_the_proxy_said(proxy: type[Toxiproxy]) -> None:
+def test_a_failure_says_what_the_proxy_said(proxy: Toxiproxy) -> None:
     """A refused toxic is no distance."""
     proxy.fails = "toxics"
     with pytest.raises(CallError, match="the distance proxy: HTTP 409"):
