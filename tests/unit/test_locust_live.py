@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 
 from locustfiles.page.live import WINDOW_S, Recorder, Row, Table
@@ -45,6 +46,21 @@ def row(table: Table, *workers: Worker) -> Row:
     for worker in workers:
         table.add(str(id(worker)), worker.report())
     return table.routes()["onnx-grpc"]
+
+
+def test_percentiles_of_two_workers_are_those_of_all_calls() -> None:
+    """Shares of several reports merge to the exact percentiles, to the histogram's 0.1 %."""
+    workers, table = (Worker(), Worker()), Table()
+    times = np.random.default_rng(3).lognormal(3, 0.5, 3000)
+    for start in range(0, 3000, 500):
+        for number, worker in enumerate(workers):
+            for ms in times[start + 250 * number : start + 250 * (number + 1)]:
+                worker.call(ms)
+            table.add(f"worker {number}", worker.report())
+    row = table.routes()["onnx-grpc"]
+    assert row.requests == 3000
+    for percent, shown in ((50, row.p50_ms), (90, row.p90_ms), (99, row.p99_ms)):
+        assert shown == pytest.approx(np.percentile(times, percent, method="inverted_cdf"), rel=1.1e-3)
 
 
 @pytest.mark.parametrize("name", ["p50_ms", "p90_ms", "p99_ms"])

@@ -25,7 +25,7 @@ from tests.unit.locust_servers import StandIn, standing_in
 from tests.unit.tiny_artifacts import tiny
 
 MATRIX: dict[str, Any] = {"shape_class": "5-way matrix"}
-STEPS = ["onnx-http b1 c1", "onnx-http b4 c1", "onnx-http b1 c8"]
+STEPS = ["onnx-http b1 c1", "onnx-http b4 c1", "onnx-http b1 c4"]
 """Of the matrix as locust_fast.py has it."""
 GRPC = [name for name, route in ROUTES.items() if route.format.protocol == "gRPC"]
 
@@ -181,11 +181,11 @@ def test_one_process_fills_the_table_too(servers: StandIn, image: dict[str, str]
 
 def test_matrix_steps_through_batches_and_users_and_stops(page: Page) -> None:
     """Each step is measured with its own batch and users, one route at a time; then the load ends by itself."""
-    assert page.start("onnx-http", **MATRIX)["success"]
+    assert page.start("onnx-http", step_seconds=2, **MATRIX)["success"]
     assert "stop it first" in page.start("onnx-http")["message"]
     until(lambda: page.stats()["state"] == "stopped", "the end of the matrix")
     page.stop()
-    until(lambda: [row["connections"] for row in page.tab("matrix")] == ["1", "1", "8"], "the numbers of both workers")
+    until(lambda: [row["connections"] for row in page.tab("matrix")] == ["1", "1", "4"], "the numbers of both workers")
     rows = page.tab("matrix")
     assert all(row["requests"] not in ("0", "–") for row in rows)
     assert [(row["step"], row["state"], row["failures"]) for row in rows] == [(step, "done", "0") for step in STEPS]
