@@ -151,16 +151,9 @@ def synthetic_run(
             median *= np.exp(rng.normal(0, visit_sd) + drift * (block - 1))
             latencies = median * np.exp(rng.normal(0, call_sd, calls))
             visits[cell].append(visit(cell, block, position, latencies))
-    return Run(
-        study=study,
-        started_at="2026-01-02T03:04:05Z",
-        method=method,
-        options={"blocks": blocks, "seconds": 8, "warm_up": 2, "quick": False, "seed": seed},
-        environment={},
-        parity={route: {"agrees": True, "cosine": 0.9999, "why": ""} for route in routes.values()},
-        cells=list(visits.items()),
-        ended="finished",
-    )
+    options = {"blocks": blocks, "seconds": 8, "warm_up": 2, "quick": False, "seed": seed}
+    parity = {route: {"agrees": True, "cosine": 0.9999, "why": ""} for route in routes.values()}
+    return Run(study, "2026-01-02T03:04:05Z", method, options, {}, parity, list(visits.items()), ended="finished")
 
 
 def visit(cell: Cell, block: int, position: int, latencies_ms: NDArray[np.float64]) -> Visit:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -157,69 +158,49 @@ def executes(images: int, *, calls: int = 1, times: int = 1) -> Callable[[Stack]
     return execute
 
 
-Case = tuple[Cell, Sequence[Callable[[Stack], None]], dict[str, object], str]
+@dataclass(frozen=True)
+class Case:
+    """What happens in a window of this cell, what is then counted, and a word of why something is not known."""
+
+    cell: Cell
+    events: Sequence[Callable[[Stack], None]]
+    counted: Mapping[str, object]
+    reason: str = ""
 
 
-def case(chosen: Cell, *events: Callable[[Stack], None], reason: str = "", **expected: object) -> Case:
-    return chosen, events, expected, reason
-
-
-DIRECT, EIGHTS = cell(target="direct"), cell(batch=8, target="direct")
-ELSEWHERE = cell(target="http://edge.example:8080")
-RESTART = changes(triton_requests=0, executions={}, ns=dict.fromkeys(("success", "queue", *counters.COMPUTE), 0))
-CASES: Mapping[str, Case] = {
-    "the edge's health check": case(cell(), calls(2), changes(connections=11, own_answers=4), edge_connections=2),
-    "a gRPC error with status 200": case(cell(), calls(5, failed=2), server_requests=5),
-    "probes": case(cell(), calls(5), executes(1, times=2), server_requests=5, probes=2, model_executions=5),
-    "a call that Triton did not see": case(cell(), calls(5), changes(answers=11, successes=11), server_requests=5),
-    "direct, one probe shared a batch with two calls": case(
-        EIGHTS,
-        *(executes(8, times=3), executes(17, calls=3), executes(1)),
-        **{"server_requests": 5, "probes": 2, "model_executions": 4, "edge_connections": None},
+EDGE, DIRECT, EIGHTS = cell(), cell(target="direct"), cell(batch=8, target="direct")
+ELSEWHERE, STREAM = cell(target="http://edge.example:8080"), cell(route="echo-grpc-stream-structured")
+SILENT = cell(target="direct", route="typed-grpc")
+FIVE: dict[str, object] = {"server_requests": 5}
+NOTHING: dict[str, object] = {"server_requests": None, "triton_stages_ms": {}}
+ANEW = changes(connections=0, answers=0, successes=0)
+TRITON_ANEW = changes(triton_requests=0, executions={}, ns=dict.fromkeys(("success", "queue", *counters.COMPUTE), 0))
+SHARED_BATCH = [executes(8, times=3), executes(17, calls=3), executes(1)]
+CASES = {
+    "the edge's health check": Case(EDGE, [calls(2), changes(connections=11, own_answers=4)], {"edge_connections": 2}),
+    "a gRPC error with status 200": Case(EDGE, [calls(5, failed=2)], FIVE),
+    "probes": Case(EDGE, [calls(5), executes(1, times=2)], FIVE | {"probes": 2, "model_executions": 5}),
+    "a call that Triton did not see": Case(EDGE, [calls(5), changes(answers=11, successes=11)], FIVE),
+    "direct, one probe shared a batch with two calls": Case(
+        EIGHTS, SHARED_BATCH, FIVE | {"probes": 2, "model_executions": 4, "edge_connections": None}
     ),
-    "direct, probes look like calls": case(DIRECT, calls(5, edge=False), server_requests=5, probes=None),
-    "a four in a window of eights": case(
-        EIGHTS,
-        *(executes(8), executes(4)),
-        **{"server_requests": 2, "probes": None, "triton_stages_ms": {}},
-        reason=counters.SOMEBODY_ELSE,
+    "direct, probes look like calls": Case(DIRECT, [calls(5, edge=False)], FIVE | {"probes": None}),
+    "a four in a window of eights": Case(
+        EIGHTS, [executes(8), executes(4)], NOTHING | {"server_requests": 2, "probes": None}, counters.SOMEBODY_ELSE
     ),
-    "more than health checks send": case(
-        cell(),
-        *(calls(5), executes(1, times=20)),
-        **{"server_requests": 5, "probes": 20, "triton_stages_ms": {}},
-        reason=counters.SOMEBODY_ELSE,
+    "more than health checks send": Case(
+        EDGE, [calls(5), executes(1, times=20)], NOTHING | FIVE | {"probes": 20}, counters.SOMEBODY_ELSE
     ),
-    "a count that comes late": case(DIRECT, calls(4, edge=False), changes(late=[1]), server_requests=5),
-    "an open stream is at rest": case(
-        cell(route="echo-grpc-stream-structured"),
-        *(calls(5), changes(under_way=1)),
-        server_requests=None,
-        edge_connections=5,
+    "a count that comes late": Case(DIRECT, [calls(4, edge=False), changes(late=[1])], FIVE),
+    "an open stream is at rest": Case(
+        STREAM, [calls(5), changes(under_way=1)], {"server_requests": None, "edge_connections": 5}
     ),
-    "an edge that began anew": case(
-        cell(),
-        changes(connections=0, answers=0, successes=0),
-        **{"edge_connections": None, "connections": 0},
-        reason="restarted",
-    ),
-    "an edge younger than the window": case(
-        cell(), calls(50), changes(uptime=2), edge_connections=None, reason="restarted"
-    ),
-    "a Triton that began anew": case(
-        cell(),
-        RESTART,
-        **{"server_requests": None, "model_executions": None, "triton_stages_ms": {}},
-        reason="restarted",
-    ),
-    "direct, a server that counts nothing": case(
-        cell(target="direct", route="typed-grpc"), calls(5), server_requests=None, connections=5, reason="typed-grpc"
-    ),
-    "an edge elsewhere": case(
-        ELSEWHERE,
-        calls(5),
-        **{"server_requests": None, "edge_connections": None, "triton_stages_ms": {}, "connections": 5},
-        reason="edge.example",
+    "an edge that began anew": Case(EDGE, [ANEW], {"edge_connections": None, "connections": 0}, "restarted"),
+    "a younger edge": Case(EDGE, [calls(50), changes(uptime=2)], {"edge_connections": None}, "restarted"),
+    "a Triton that began anew": Case(EDGE, [TRITON_ANEW], NOTHING | {"model_executions": None}, "restarted"),
+    "a server that counts nothing": Case(SILENT, [calls(5)], {"server_requests": None, "connections": 5}, "typed-grpc"),
+    "an edge elsewhere": Case(
+        ELSEWHERE, [calls(5)], NOTHING | {"edge_connections": None, "connections": 5}, "edge.example"
     ),
 }
 
@@ -227,14 +208,14 @@ CASES: Mapping[str, Case] = {
 @pytest.mark.parametrize("name", CASES)
 def test_what_is_counted(stack: Stack, name: str) -> None:
     """After five earlier calls: what a window counts, and why something is not known."""
-    chosen, events, expected, reason = CASES[name]
+    case = CASES[name]
     stack.calls(5)
-    before = read(chosen, "m")
-    for happens in events:
+    before = read(case.cell, "m")
+    for happens in case.events:
         happens(stack)
-    found = delta(before, read(chosen, "m"))
-    assert {name: getattr(found, name) for name in expected} == expected
-    assert reason in found.reasons[0] if reason else found.reasons == []
+    found = delta(before, read(case.cell, "m"))
+    assert {name: getattr(found, name) for name in case.counted} == case.counted
+    assert case.reason in found.reasons[0] if case.reason else found.reasons == []
 
 
 def test_the_stages_of_a_call(stack: Stack) -> None:
