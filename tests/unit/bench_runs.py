@@ -215,6 +215,16 @@ def change(run: Run, which: Callable[[Cell], bool], edit: Callable[[Visit], None
     return run
 
 
+def to(**values: Any) -> Callable[[object], None]:
+    """An edit that sets these attributes."""
+
+    def edit(one: object) -> None:
+        for name, value in values.items():
+            setattr(one, name, value)
+
+    return edit
+
+
 def cell_id(name: str, batch: int = 1, users: int = 1, policy: str = POOLED) -> str:
     """The id that synthetic_run gives this cell."""
     return Cell(name, name, batch, users, policy).id

@@ -15,7 +15,7 @@ from bench.result import Analysis, Judged, Ratio
 from bench.studies import fiveway
 from bench.studies.study import P50, PER_SECOND
 from locustfiles.clients.policy import COLD, PUBLISHED, SHARED
-from tests.unit.bench_runs import TENSOR_BYTES, analyse, cell_id, change, median_ms, synthetic_run, visit
+from tests.unit.bench_runs import TENSOR_BYTES, analyse, cell_id, change, median_ms, synthetic_run, to, visit
 
 ONE: dict[str, Any] = {"batches": (1,), "users": (1,)}
 HTTP, GRPC = "onnx-http", "onnx-grpc"
@@ -43,16 +43,6 @@ def ratio(analysis: Analysis, measure: str = P50, users: int | None = None) -> A
 def edited(edit: Callable[[Visit], None], name: str = GRPC, **options: Any) -> Analysis:
     """The analysis of a pair after an edit of every visit to one of its cells."""
     return analyse(change(pair(**options), lambda one: one.name == name, edit))
-
-
-def to(**values: Any) -> Callable[[Visit], None]:
-    """An edit that sets these fields."""
-
-    def edit(one: Visit) -> None:
-        for name, value in values.items():
-            setattr(one, name, value)
-
-    return edit
 
 
 def fail(failures: int, **more: Any) -> Callable[[Visit], None]:

@@ -11,6 +11,7 @@ import pytest
 from bench.measure import counters
 from bench.measure.counters import Delta, delta, read
 from bench.measure.measured import Cell
+from tests.unit.bench_runs import to
 from tests.unit.locust_servers import answering
 
 SNMP = """Ip: Forwarding DefaultTTL
@@ -136,16 +137,6 @@ def test_a_reading_in_between_costs_nothing_either(stack: Stack) -> None:
     assert [delta(first, last).sent_bytes, delta(middle, last).sent_bytes] == [2500, 1500]
 
 
-def changes(**to: Any) -> Callable[[Stack], None]:
-    """What else happens: these attributes of the Stack are from then on."""
-
-    def change(stack: Stack) -> None:
-        for name, value in to.items():
-            setattr(stack, name, value)
-
-    return change
-
-
 def calls(count: int, **options: Any) -> Callable[[Stack], None]:
     return lambda stack: stack.calls(count, **options)
 
@@ -173,14 +164,14 @@ ELSEWHERE, STREAM = cell(target="http://edge.example:8080"), cell(route="echo-gr
 SILENT = cell(target="direct", route="typed-grpc")
 FIVE: dict[str, object] = {"server_requests": 5}
 NOTHING: dict[str, object] = {"server_requests": None, "triton_stages_ms": {}}
-ANEW = changes(connections=0, answers=0, successes=0)
-TRITON_ANEW = changes(triton_requests=0, executions={}, ns=dict.fromkeys(("success", "queue", *counters.COMPUTE), 0))
+ANEW = to(connections=0, answers=0, successes=0)
+TRITON_ANEW = to(triton_requests=0, executions={}, ns=dict.fromkeys(("success", "queue", *counters.COMPUTE), 0))
 SHARED_BATCH = [executes(8, times=3), executes(17, calls=3), executes(1)]
 CASES = {
-    "the edge's health check": Case(EDGE, [calls(2), changes(connections=11, own_answers=4)], {"edge_connections": 2}),
+    "the edge's health check": Case(EDGE, [calls(2), to(connections=11, own_answers=4)], {"edge_connections": 2}),
     "a gRPC error with status 200": Case(EDGE, [calls(5, failed=2)], FIVE),
     "probes": Case(EDGE, [calls(5), executes(1, times=2)], FIVE | {"probes": 2, "model_executions": 5}),
-    "a call that Triton did not see": Case(EDGE, [calls(5), changes(answers=11, successes=11)], FIVE),
+    "a call that Triton did not see": Case(EDGE, [calls(5), to(answers=11, successes=11)], FIVE),
     "direct, one probe shared a batch with two calls": Case(
         EIGHTS, SHARED_BATCH, FIVE | {"probes": 2, "model_executions": 4, "edge_connections": None}
     ),
@@ -191,12 +182,12 @@ CASES = {
     "more than health checks send": Case(
         EDGE, [calls(5), executes(1, times=20)], NOTHING | FIVE | {"probes": 20}, counters.SOMEBODY_ELSE
     ),
-    "a count that comes late": Case(DIRECT, [calls(4, edge=False), changes(late=[1])], FIVE),
+    "a count that comes late": Case(DIRECT, [calls(4, edge=False), to(late=[1])], FIVE),
     "an open stream is at rest": Case(
-        STREAM, [calls(5), changes(under_way=1)], {"server_requests": None, "edge_connections": 5}
+        STREAM, [calls(5), to(under_way=1)], {"server_requests": None, "edge_connections": 5}
     ),
     "an edge that began anew": Case(EDGE, [ANEW], {"edge_connections": None, "connections": 0}, "restarted"),
-    "a younger edge": Case(EDGE, [calls(50), changes(uptime=2)], {"edge_connections": None}, "restarted"),
+    "a younger edge": Case(EDGE, [calls(50), to(uptime=2)], {"edge_connections": None}, "restarted"),
     "a Triton that began anew": Case(EDGE, [TRITON_ANEW], NOTHING | {"model_executions": None}, "restarted"),
     "a server that counts nothing": Case(SILENT, [calls(5)], {"server_requests": None, "connections": 5}, "typed-grpc"),
     "an edge elsewhere": Case(

@@ -205,8 +205,8 @@ version*) printf '%s' 'a "b" \\c' ;;
 esac""",
         nvidia_smi="echo 'NVIDIA A100-SXM4-80GB, 550.54.15'",
     )
-    assert (facts["commit"], facts["dirty"], facts["docker"]) == ("abc", True, 'a "b" \\c')
+    told = [facts[name] for name in ("commit", "dirty", "docker", "accelerator")]
+    assert told == ["abc", True, 'a "b" \\c', "cpu"]
     assert facts["services"] == [json.loads(container)]
     assert facts["providers"] == [{"model": "m", "provider": "CPUExecutionProvider", "nodes": 57}]
     assert facts["devices"] == [{"name": "NVIDIA A100-SXM4-80GB", "driver": "550.54.15"}]
-    assert facts["accelerator"] == "cpu"

@@ -93,7 +93,8 @@ class Page:
 
 @pytest.fixture(scope="module")
 def servers() -> Iterator[StandIn]:
-    with standing_in() as found:
+    """Slow ones: what is asked here needs few calls."""
+    with standing_in(0.1) as found:
         yield found
 
 

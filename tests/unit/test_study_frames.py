@@ -11,7 +11,6 @@ import simplejpeg
 
 from bench.analysis.analysis import analyse
 from bench.measure.launcher import Launcher, Window, launcher
-from bench.measure.measured import Visit
 from bench.result import Interval
 from bench.studies.frames import FRAMES, FULL_HD
 from locustfiles.answers import WrongAnswer
@@ -20,7 +19,7 @@ from locustfiles.clients.frames import Changed, DoubleBuffered, SharedMemory, ow
 from locustfiles.payloads import Images
 from locustfiles.study_routes import WAYS
 from locustfiles.study_routes.frames import DOUBLE, HD, IN_PROCESS, JPEG_HTTP, PAN, ROWS, SHM, ZMQ, camera, encode
-from tests.unit.bench_runs import change, synthetic_run
+from tests.unit.bench_runs import change, synthetic_run, to
 from tests.unit.frames_server import frames_server
 from tests.unit.tiny_artifacts import tiny
 
@@ -165,10 +164,7 @@ def test_a_client_that_works_hard_is_no_reason_for_doubt() -> None:
     """The study has no gate; the CPU time of a frame is that of the client's process and what the server said."""
     run = synthetic_run(study="frames", names=["onnx-http"], batches=[1], users=[1])
 
-    def edit(visit: Visit) -> None:
-        visit.client_cpu, visit.counted_s, visit.requests = 0.9, 2.0, visit.server_requests or 0
-        visit.stages_ms["server.cpu"] = 2.5
-
+    edit = to(client_cpu=0.9, counted_s=2.0, stages_ms={"server.cpu": 2.5})
     (cell,) = analyse(change(run, lambda _: True, edit))["cells"]
     assert cell["marks"] == []
     assert cell["server_cpu_ms"] == Interval(2.5)
