@@ -6,10 +6,8 @@ clocks, the same bytes. A block visits each cell twice, with Locust and with its
     generator's histogram -> Visit, as Locust's is -> statistics.ratio: Locust's p50 / the generator's, paired by block
 """
 
-import contextlib
 import json
 import math
-import os
 import random
 import signal
 import subprocess
@@ -27,6 +25,7 @@ from bench.measure.launcher import LoadError
 from bench.measure.measured import INTERRUPTED, Cell, Visit
 from bench.measure.progress import Progress
 from bench.report.results import ResultError
+from locustfiles import bounded
 from locustfiles.calls import requests_of
 from locustfiles.clients import DEADLINE_S
 from locustfiles.clients.policy import POOLED, PUBLISHED
@@ -200,23 +199,15 @@ def run(command: Sequence[str], limit_s: float) -> str:
     """stdout of a generator; raises GeneratorError when there is none. Nothing that it started is left over."""
     name = command[0]
     try:
-        process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", start_new_session=True
-        )
+        done = bounded.run(command, limit_s, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     except OSError as error:
         raise GeneratorError(f"{name} cannot be started ({error.strerror}): the image fiveway-bench has it") from None
-    try:
-        stdout, stderr = process.communicate(timeout=limit_s)
     except subprocess.TimeoutExpired:
         raise GeneratorError(f"{name} did not end in {limit_s:g} s and was killed: does the route answer?") from None
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-    if process.returncode:
-        why = (stderr.strip() or stdout.strip() or "without a word").splitlines()[-1]
-        raise GeneratorError(f"{name} ended with status {process.returncode}: {why[:200]}")
-    return stdout
+    if done.returncode:
+        why = (done.stderr.strip() or done.stdout.strip() or "without a word").splitlines()[-1]
+        raise GeneratorError(f"{name} ended with status {done.returncode}: {why[:200]}")
+    return done.stdout
 
 
 def cross_check(

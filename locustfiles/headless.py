@@ -6,10 +6,7 @@ Prints Locust's own log and tables to stderr and one JSON object to stdout. Exit
 nothing failed, else 1.
 """
 
-import contextlib
 import json
-import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -17,7 +14,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from locustfiles import settings, toxiproxy
+from locustfiles import bounded, settings, toxiproxy
 from locustfiles.clients import CallError
 from locustfiles.study_routes import WAYS, offered
 
@@ -55,7 +52,11 @@ def main() -> int:
         command += ["--users", users, "--spawn-rate", users, "--result", result_file]
         command += ["--batch", options.batch, "--photo", options.photo, "--target", options.target]
         command += ["--policy", options.policy, "--size", options.size, "--distance", options.distance, *names]
-        status = run([str(part) for part in command], options.seconds + MARGIN_S)
+        try:
+            # Locust prints its tables to stdout; stdout is for the result.
+            status = bounded.run([*map(str, command)], options.seconds + MARGIN_S, stdout=sys.stderr).returncode
+        except subprocess.TimeoutExpired as late:
+            sys.exit(f"fiveway: Locust did not end within {late.timeout:g} s")
         if not result_file.exists():
             sys.exit(f"fiveway: Locust ended with status {status} and no result: see its log above")
         result = json.loads(result_file.read_text())
@@ -67,19 +68,6 @@ def main() -> int:
     for problem in problems:
         print(f"fiveway: {problem}", file=sys.stderr)
     return 1 if problems else 0
-
-
-def run(command: list[str], limit_s: float) -> int:
-    """Run Locust and its worker processes to the end; none of them outlives this call."""
-    # Locust prints its tables to stdout; stdout is for the result.
-    process = subprocess.Popen(command, stdout=sys.stderr, start_new_session=True)
-    try:
-        return process.wait(limit_s)
-    except subprocess.TimeoutExpired:
-        sys.exit(f"fiveway: Locust did not end within {limit_s:g} s")
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
 
 
 def problems_of(result: Mapping[str, Any], at_least: int) -> list[str]:

@@ -19,7 +19,7 @@ from bench.report import results
 from bench.result import Analysis, Result
 from locustfiles.clients.policy import COLD, POOLED, PUBLISHED, SHARED
 from locustfiles.recorder import Histogram
-from locustfiles.routes import ROUTES
+from locustfiles.study_routes import WAYS
 
 FIVEWAY = ("jpeg-http", "onnx-http", "onnx-grpc", "trt-http", "trt-grpc")
 BATCHES = (1, 8, 32)
@@ -151,16 +151,9 @@ def synthetic_run(
             median *= np.exp(rng.normal(0, visit_sd) + drift * (block - 1))
             latencies = median * np.exp(rng.normal(0, call_sd, calls))
             visits[cell].append(visit(cell, block, position, latencies))
-    return Run(
-        study=study,
-        started_at="2026-01-02T03:04:05Z",
-        method=method,
-        options={"blocks": blocks, "seconds": 8, "warm_up": 2, "quick": False, "seed": seed},
-        environment={},
-        parity={route: {"agrees": True, "cosine": 0.9999, "why": ""} for route in routes.values()},
-        cells=list(visits.items()),
-        ended="finished",
-    )
+    options = {"blocks": blocks, "seconds": 8, "warm_up": 2, "quick": False, "seed": seed}
+    parity = {route: {"agrees": True, "cosine": 0.9999, "why": ""} for route in routes.values()}
+    return Run(study, "2026-01-02T03:04:05Z", method, options, {}, parity, list(visits.items()), ended="finished")
 
 
 def visit(cell: Cell, block: int, position: int, latencies_ms: NDArray[np.float64]) -> Visit:
@@ -171,7 +164,7 @@ def visit(cell: Cell, block: int, position: int, latencies_ms: NDArray[np.float6
     calls, mean = len(latencies_ms), float(latencies_ms.mean()) if len(latencies_ms) else None
     steady = calls * (mean or 0.0) / 1e3 / cell.users
     tensor = cell.route != "jpeg-http"
-    grpc = ROUTES[cell.route].format.protocol == "gRPC"
+    grpc = WAYS[cell.route].format.protocol == "gRPC"
     counted = calls + 2 * cell.users
     # Published: every HTTP call has a connection of its own, gRPC calls that overlap share one.
     shared = counted // cell.users if grpc else counted
@@ -187,6 +180,7 @@ def visit(cell: Cell, block: int, position: int, latencies_ms: NDArray[np.float6
         requests=counted,
         mean_ms=mean,
         encode_ms=(0.4 if tensor else 0.05) * cell.batch,
+        decode_ms=0.25,
         stages_ms=stages(cell, mean or 0.0),
         connections=connections,
         edge_connections=connections if cell.target == "edge" else None,
@@ -202,14 +196,11 @@ def stages(cell: Cell, mean_ms: float) -> dict[str, float]:
     """How edge and server account for a call that took so long: all beyond two at once wait."""
     queue = mean_ms * 0.9 * max(0.0, 1 - 2 / cell.users)
     work = mean_ms - queue
+    server, parts = "triton", {"compute_input": 0.02, "compute_infer": 0.88, "compute_output": 0.005, "total": 0.91}
     if cell.route == "jpeg-http":
-        parts = {"preprocess": 0.2, "compute": 0.7, "encode": 0.02, "total": 0.94}
-        found = {f"server.{name}": share * work for name, share in parts.items()} | {"server.queue": queue}
-        found["server.total"] += queue
-    else:
-        parts = {"compute_input": 0.02, "compute_infer": 0.88, "compute_output": 0.005, "total": 0.91}
-        found = {f"triton.{name}": share * work for name, share in parts.items()} | {"triton.queue": queue}
-        found["triton.total"] += queue
+        server, parts = "server", {"preprocess": 0.2, "compute": 0.7, "encode": 0.02, "total": 0.94}
+    found = {f"{server}.{name}": share * work for name, share in parts.items()} | {f"{server}.queue": queue}
+    found[f"{server}.total"] += queue
     if cell.target == "edge":
         found |= {"edge.hold": 0.01 * work, "edge.send": 0.02 * work, "edge.upstream": queue + 0.95 * work}
     return found
@@ -222,6 +213,16 @@ def change(run: Run, which: Callable[[Cell], bool], edit: Callable[[Visit], None
             for one in visits:
                 edit(one)
     return run
+
+
+def to(**values: Any) -> Callable[[object], None]:
+    """An edit that sets these attributes."""
+
+    def edit(one: object) -> None:
+        for name, value in values.items():
+            setattr(one, name, value)
+
+    return edit
 
 
 def cell_id(name: str, batch: int = 1, users: int = 1, policy: str = POOLED) -> str:

@@ -1,7 +1,6 @@
 """Stand-ins for the routes' servers, for the load generator's own tests: well-formed answers after a set delay.
 
-In the process of a test (`standing_in`), with one port for both protocols as the edge has. Or by themselves:
-`python locust_servers.py DELAY_S [MODE]` prints an HTTP and a gRPC port and ends with its stdin.
+They have a port of their own for each protocol, and one for both as the edge has.
 """
 
 import contextlib
@@ -13,7 +12,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 import grpc
 from fiveway.vision.v1.vision_pb2 import PredictRequest, PredictResponse
@@ -57,6 +58,43 @@ class HttpServer(ThreadingHTTPServer):
     # large body comes before its place in the queue: a connection more than there are users.
     request_queue_size = 128
 
+    def handle_error(self, *about: Any) -> None:
+        """A client that goes away is no error."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(*about)
+
+
+Reply = tuple[int, bytes, dict[str, str]]
+"""Status, body, headers."""
+
+
+@contextlib.contextmanager
+def answering(answer: Callable[[str, str, Message, bytes], Reply]) -> Iterator[int]:
+    """The port of an HTTP server that answers what this says of method, path, headers and body."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True  # else its answers, in two pieces, wait 40 ms for an acknowledgement
+
+        def do_GET(self) -> None:
+            sent = self.rfile.read(int(self.headers.get("content-length", 0)))
+            status, body, headers = answer(self.command, self.path, self.headers, sent)
+            self.send_response(status)
+            for name, value in (headers | {"content-length": str(len(body))}).items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_POST = do_DELETE = do_GET
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with HttpServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, args=[0.01], daemon=True).start()
+        yield server.server_port
+        server.shutdown()
+
 
 class StandIn:
     """All servers. `mode` may change at any time: `short` leaves an image out of every answer, `errors` refuses calls,
@@ -68,43 +106,32 @@ class StandIn:
         """How often, over all routes."""
         self.answered: set[str] = set()
         """Path, or method and model, of each route that has given an answer."""
-        self.accepted = 0
-        """Connections to `host`."""
         self._counting = threading.Lock()
-        self._http = HttpServer(("127.0.0.1", 0), self._handler())
-        self.http_port = self._http.server_port
+        self.http_port = 0
         self._grpc = grpc.server(ThreadPoolExecutor(32))
-        handlers = {
-            "inference.GRPCInferenceService": ("ModelInfer", self._infer),
-            "fiveway.vision.v1.VisionService": ("Predict", self._typed),
-            "org.pytorch.serve.grpc.inference.InferenceAPIsService": ("Predictions", self._predictions),
-        }
-        self._grpc.add_generic_rpc_handlers(
-            tuple(
-                grpc.method_handlers_generic_handler(service, {method: self._slowly(answer)})
-                for service, (method, answer) in handlers.items()
-            )
-        )
+        for service, method, answer in (
+            ("inference.GRPCInferenceService", "ModelInfer", self._infer),
+            ("fiveway.vision.v1.VisionService", "Predict", self._typed),
+            ("org.pytorch.serve.grpc.inference.InferenceAPIsService", "Predictions", self._predictions),
+        ):
+            handler = grpc.method_handlers_generic_handler(service, {method: self._slowly(answer)})
+            self._grpc.add_generic_rpc_handlers((handler,))
         self.grpc_port = self._grpc.add_insecure_port("127.0.0.1:0")
         self._edge = socket.create_server(("127.0.0.1", 0), backlog=128)
         self.host = f"http://127.0.0.1:{self._edge.getsockname()[1]}"
 
-    def start(self) -> None:
+    @contextlib.contextmanager
+    def serving(self) -> Iterator[None]:
         self._grpc.start()
-        threading.Thread(target=self._http.serve_forever, daemon=True).start()
         threading.Thread(target=self._accept, daemon=True).start()
-
-    def stop(self) -> None:
-        self._edge.close()
-        self._http.shutdown()
-        self._http.server_close()
+        with answering(self.http) as self.http_port, self._edge:
+            yield
         self._grpc.stop(0)
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):  # closed: the test is over
             while True:
                 client, _ = self._edge.accept()
-                self.accepted += 1
                 threading.Thread(target=self._splice, args=[client], daemon=True).start()
 
     def _splice(self, client: socket.socket) -> None:
@@ -131,51 +158,28 @@ class StandIn:
         self.answered.add(route)
         return images - 1 if self.mode == "short" else images
 
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
-        stand_in = self
-
-        class Http(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-            disable_nagle_algorithm = True  # else its answers, in two pieces, wait 40 ms for an acknowledgement
-
-            def do_GET(self) -> None:
-                found = self.path.removeprefix("/v2/models/") in MODELS
-                about = {"inputs": [INPUT], "outputs": [{"name": "embedding", "datatype": "FP32", "shape": [-1, 4]}]}
-                self.reply(200 if found else 404, json.dumps(about if found else {"error": "unknown model"}).encode())
-
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["content-length"]))
-                if stand_in._call():
-                    self.reply(503, b'{"error": {"code": "UNAVAILABLE", "message": "down"}}')
-                elif self.path == "/embed/base64":
-                    images = stand_in._images(self.path, len(json.loads(body)["images"]))
-                    self.reply(200, json.dumps({"embeddings": [VECTOR] * images, "model": "tiny"}).encode())
-                elif self.path == "/v1/predict":
-                    one = {"embedding": {"values": VECTOR}, "classes": [{"index": 1, "label": "tench", "score": 0.5}]}
-                    images = stand_in._images(self.path, len(json.loads(body)["images"]))
-                    self.reply(200, json.dumps({"predictions": [one] * images}).encode())
-                elif self.path == "/predictions/tiny":
-                    self.reply(200, stand_in._torchserve(self.path))
-                elif self.path in [f"/v2/models/{model}/infer" for model in MODELS]:
-                    length = int(self.headers["inference-header-content-length"])
-                    (tensor,) = json.loads(body[:length])["inputs"]
-                    assert len(body) - length == tensor["parameters"]["binary_data_size"]
-                    answered = stand_in._images(self.path, tensor["shape"][0])
-                    self.reply(200, *kserve("HTTP", embedding=embedding(answered)))
-                else:
-                    self.reply(404, b'{"error": {"code": "NOT_FOUND", "message": "no such path"}}')
-
-            def reply(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
-                self.send_response(status)
-                for name, value in ((headers or {}) | {"content-length": str(len(body))}).items():
-                    self.send_header(name, value)
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        return Http
+    def http(self, method: str, path: str, headers: Message, body: bytes) -> Reply:
+        if method == "GET":
+            found = path.removeprefix("/v2/models/") in MODELS
+            about = {"inputs": [INPUT], "outputs": [{"name": "embedding", "datatype": "FP32", "shape": [-1, 4]}]}
+            return 200 if found else 404, json.dumps(about if found else {"error": "unknown model"}).encode(), {}
+        if self._call():
+            return 503, b'{"error": {"code": "UNAVAILABLE", "message": "down"}}', {}
+        if path == "/embed/base64":
+            images = self._images(path, len(json.loads(body)["images"]))
+            return 200, json.dumps({"embeddings": [VECTOR] * images, "model": "tiny"}).encode(), {}
+        if path == "/v1/predict":
+            one = {"embedding": {"values": VECTOR}, "classes": [{"index": 1, "label": "tench", "score": 0.5}]}
+            images = self._images(path, len(json.loads(body)["images"]))
+            return 200, json.dumps({"predictions": [one] * images}).encode(), {}
+        if path == "/predictions/tiny":
+            return 200, self._torchserve(path), {}
+        if path in [f"/v2/models/{model}/infer" for model in MODELS]:
+            length = int(headers["inference-header-content-length"])
+            (tensor,) = json.loads(body[:length])["inputs"]
+            assert len(body) - length == tensor["parameters"]["binary_data_size"]
+            return 200, *kserve("HTTP", embedding=embedding(self._images(path, tensor["shape"][0])))
+        return 404, b'{"error": {"code": "NOT_FOUND", "message": "no such path"}}', {}
 
     def _slowly(self, answer: Callable[..., bytes]) -> "grpc.RpcMethodHandler[bytes, bytes]":
         def handle(body: bytes, context: grpc.ServicerContext) -> bytes:
@@ -220,14 +224,5 @@ def _copy(source: socket.socket, sink: socket.socket) -> None:
 @contextlib.contextmanager
 def standing_in(delay_s: float = 0.02, mode: str = "good") -> Iterator[StandIn]:
     servers = StandIn(delay_s, mode)
-    servers.start()
-    try:
+    with servers.serving():
         yield servers
-    finally:
-        servers.stop()
-
-
-if __name__ == "__main__":
-    with standing_in(float(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else "good") as alone:
-        print(alone.http_port, alone.grpc_port, flush=True)
-        sys.stdin.read()

@@ -1,9 +1,8 @@
 """Reading counters: servers and files of our own that count what we say, with the texts that the real ones write."""
 
 import json
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,8 @@ import pytest
 from bench.measure import counters
 from bench.measure.counters import Delta, delta, read
 from bench.measure.measured import Cell
+from tests.unit.bench_runs import to
+from tests.unit.locust_servers import answering
 
 SNMP = """Ip: Forwarding DefaultTTL
 Ip: 1 64
@@ -42,10 +43,7 @@ class Stack:
 
     def write(self) -> None:
         """What the kernel shows. The loopback's bytes are no business of ours; the wires share the others."""
-        for name, share in (("lo", 7777), ("eth0", 100), ("eth1", 0)):
-            sent, received = (
-                (share, share) if name == "lo" else (self.sent, share) if name == "eth0" else (0, self.received)
-            )
+        for name, sent, received in (("lo", 7777, 7777), ("eth0", self.sent, 100), ("eth1", 0, self.received)):
             (self.network / name / "statistics" / "tx_bytes").write_text(f"{sent}\n")
             (self.network / name / "statistics" / "rx_bytes").write_text(f"{received}\n")
         self.snmp.write_text(SNMP.format(self.opened))
@@ -105,40 +103,16 @@ class Stack:
         return json.dumps({"model_stats": [model]})
 
 
-class Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def handle_error(self, *_: Any) -> None:
-        """A reading ends its connections by a reset."""
-
-
 @pytest.fixture
 def stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
     found = Stack(tmp_path)
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True
-
-        def do_GET(self) -> None:
-            body = found.page(self.path).encode()
-            self.send_response(200)
-            self.send_header("content-length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = Server(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    for name in ("EDGE_STATISTICS", "TRITON"):
-        monkeypatch.setattr(counters, name, f"127.0.0.1:{server.server_port}")
     monkeypatch.setattr(counters, "NETWORK", found.network)
     monkeypatch.setattr(counters, "SNMP", found.snmp)
     monkeypatch.setattr(counters, "_own", counters.Network())
-    yield found
-    server.shutdown()
+    with answering(lambda _, path, *__: (200, found.page(path).encode(), {})) as port:
+        for name in ("EDGE_STATISTICS", "TRITON"):
+            monkeypatch.setattr(counters, name, f"127.0.0.1:{port}")
+        yield found
 
 
 def cell(batch: int = 1, target: str = "edge", route: str = "onnx-grpc") -> Cell:
@@ -151,18 +125,9 @@ def around(stack: Stack, chosen: Cell, *, calls: int = 0, **options: Any) -> Del
     return delta(before, read(chosen, "m"))
 
 
-def test_what_a_window_cost(stack: Stack) -> None:
-    """Ours is what happened between the readings; theirs cost connections and bytes, and none of them is in it."""
-    stack.calls(3)
-    found = around(stack, cell(), calls=5)
-    assert (found.connections, found.sent_bytes, found.received_bytes) == (5, 2500, 200)
-    assert (found.edge_connections, found.server_requests, found.model_executions, found.probes) == (5, 5, 5, 0)
-    assert found.reasons == []
-    assert stack.opened > 8
-
-
 def test_a_reading_in_between_costs_nothing_either(stack: Stack) -> None:
     """Windows overlap: from the start of a group, and from the end of its warm-up."""
+    stack.calls(3)
     first = read(cell(), "m")
     stack.calls(2)
     middle = read(cell(), "m")
@@ -170,16 +135,6 @@ def test_a_reading_in_between_costs_nothing_either(stack: Stack) -> None:
     last = read(cell(), "m")
     assert [delta(first, last).connections, delta(middle, last).connections] == [5, 3]
     assert [delta(first, last).sent_bytes, delta(middle, last).sent_bytes] == [2500, 1500]
-
-
-def changes(**to: Any) -> Callable[[Stack], None]:
-    """What else happens: these attributes of the Stack are from then on."""
-
-    def change(stack: Stack) -> None:
-        for name, value in to.items():
-            setattr(stack, name, value)
-
-    return change
 
 
 def calls(count: int, **options: Any) -> Callable[[Stack], None]:
@@ -194,77 +149,49 @@ def executes(images: int, *, calls: int = 1, times: int = 1) -> Callable[[Stack]
     return execute
 
 
-Case = tuple[Cell, Sequence[Callable[[Stack], None]], dict[str, object], str]
+@dataclass(frozen=True)
+class Case:
+    """What happens in a window of this cell, what is then counted, and a word of why something is not known."""
+
+    cell: Cell
+    events: Sequence[Callable[[Stack], None]]
+    counted: Mapping[str, object]
+    reason: str = ""
 
 
-def case(chosen: Cell, *events: Callable[[Stack], None], reason: str = "", **expected: object) -> Case:
-    return chosen, events, expected, reason
-
-
-DIRECT, EIGHTS = cell(target="direct"), cell(batch=8, target="direct")
-ELSEWHERE = cell(target="http://edge.example:8080")
-SERVERS = ("jpeg-http", "torchserve-http", "torchserve-grpc", "typed-grpc")
-RESTART = changes(triton_requests=0, executions={}, ns=dict.fromkeys(("success", "queue", *counters.COMPUTE), 0))
-CASES: Mapping[str, Case] = {
-    "the edge's health check": case(cell(), calls(2), changes(connections=11, own_answers=4), edge_connections=2),
-    "a gRPC error with status 200": case(cell(), calls(5, failed=2), server_requests=5),
-    "probes": case(cell(), calls(5), executes(1, times=2), server_requests=5, probes=2, model_executions=5),
-    "a call that Triton did not see": case(cell(), calls(5), changes(answers=11, successes=11), server_requests=5),
-    "direct, one probe shared a batch with two calls": case(
-        EIGHTS,
-        *(executes(8, times=3), executes(17, calls=3), executes(1)),
-        server_requests=5,
-        probes=2,
-        model_executions=4,
-        edge_connections=None,
+EDGE, DIRECT, EIGHTS = cell(), cell(target="direct"), cell(batch=8, target="direct")
+ELSEWHERE, STREAM = cell(target="http://edge.example:8080"), cell(route="echo-grpc-stream-structured")
+SILENT = cell(target="direct", route="typed-grpc")
+FIVE: dict[str, object] = {"server_requests": 5}
+NOTHING: dict[str, object] = {"server_requests": None, "triton_stages_ms": {}}
+ANEW = to(connections=0, answers=0, successes=0)
+TRITON_ANEW = to(triton_requests=0, executions={}, ns=dict.fromkeys(("success", "queue", *counters.COMPUTE), 0))
+SHARED_BATCH = [executes(8, times=3), executes(17, calls=3), executes(1)]
+CASES = {
+    "the edge's health check": Case(EDGE, [calls(2), to(connections=11, own_answers=4)], {"edge_connections": 2}),
+    "a gRPC error with status 200": Case(EDGE, [calls(5, failed=2)], FIVE),
+    "probes": Case(EDGE, [calls(5), executes(1, times=2)], FIVE | {"probes": 2, "model_executions": 5}),
+    "a call that Triton did not see": Case(EDGE, [calls(5), to(answers=11, successes=11)], FIVE),
+    "direct, one probe shared a batch with two calls": Case(
+        EIGHTS, SHARED_BATCH, FIVE | {"probes": 2, "model_executions": 4, "edge_connections": None}
     ),
-    "direct, probes look like calls": case(DIRECT, calls(5, edge=False), server_requests=5, probes=None),
-    "a four in a window of eights": case(
-        EIGHTS,
-        *(executes(8), executes(4)),
-        **{"server_requests": 2, "probes": None, "triton_stages_ms": {}},
-        reason=counters.SOMEBODY_ELSE,
+    "direct, probes look like calls": Case(DIRECT, [calls(5, edge=False)], FIVE | {"probes": None}),
+    "a four in a window of eights": Case(
+        EIGHTS, [executes(8), executes(4)], NOTHING | {"server_requests": 2, "probes": None}, counters.SOMEBODY_ELSE
     ),
-    "more than health checks send": case(
-        cell(),
-        *(calls(5), executes(1, times=20)),
-        **{"server_requests": 5, "probes": 20, "triton_stages_ms": {}},
-        reason=counters.SOMEBODY_ELSE,
+    "more than health checks send": Case(
+        EDGE, [calls(5), executes(1, times=20)], NOTHING | FIVE | {"probes": 20}, counters.SOMEBODY_ELSE
     ),
-    "a count that comes late": case(DIRECT, calls(4, edge=False), changes(late=[1]), server_requests=5),
-    "an open stream is at rest": case(
-        cell(route="echo-grpc-stream-structured"),
-        *(calls(5), changes(under_way=1)),
-        server_requests=None,
-        edge_connections=5,
+    "a count that comes late": Case(DIRECT, [calls(4, edge=False), to(late=[1])], FIVE),
+    "an open stream is at rest": Case(
+        STREAM, [calls(5), to(under_way=1)], {"server_requests": None, "edge_connections": 5}
     ),
-    "an edge that began anew": case(
-        cell(),
-        changes(connections=0, answers=0, successes=0),
-        edge_connections=None,
-        connections=0,
-        reason="restarted",
-    ),
-    "an edge younger than the window": case(
-        cell(), calls(50), changes(uptime=2), edge_connections=None, reason="restarted"
-    ),
-    "a Triton that began anew": case(
-        cell(),
-        RESTART,
-        **{"server_requests": None, "model_executions": None, "triton_stages_ms": {}},
-        reason="restarted",
-    ),
-    **{
-        f"direct, {route}": case(
-            cell(target="direct", route=route), calls(5), server_requests=None, connections=5, reason=route
-        )
-        for route in SERVERS
-    },
-    "an edge elsewhere": case(
-        ELSEWHERE,
-        calls(5),
-        **{"server_requests": None, "edge_connections": None, "triton_stages_ms": {}, "connections": 5},
-        reason="edge.example",
+    "an edge that began anew": Case(EDGE, [ANEW], {"edge_connections": None, "connections": 0}, "restarted"),
+    "a younger edge": Case(EDGE, [calls(50), to(uptime=2)], {"edge_connections": None}, "restarted"),
+    "a Triton that began anew": Case(EDGE, [TRITON_ANEW], NOTHING | {"model_executions": None}, "restarted"),
+    "a server that counts nothing": Case(SILENT, [calls(5)], {"server_requests": None, "connections": 5}, "typed-grpc"),
+    "an edge elsewhere": Case(
+        ELSEWHERE, [calls(5)], NOTHING | {"edge_connections": None, "connections": 5}, "edge.example"
     ),
 }
 
@@ -272,43 +199,33 @@ CASES: Mapping[str, Case] = {
 @pytest.mark.parametrize("name", CASES)
 def test_what_is_counted(stack: Stack, name: str) -> None:
     """After five earlier calls: what a window counts, and why something is not known."""
-    chosen, events, expected, reason = CASES[name]
+    case = CASES[name]
     stack.calls(5)
-    before = read(chosen, "m")
-    for happens in events:
+    before = read(case.cell, "m")
+    for happens in case.events:
         happens(stack)
-    found = delta(before, read(chosen, "m"))
-    assert {name: getattr(found, name) for name in expected} == expected
-    assert reason in found.reasons[0] if reason else found.reasons == []
-
-
-def test_decoding_is_the_first_model_s_compute(stack: Stack) -> None:
-    """A model that takes photos is two in a row: of the sums of both, what the first one computes is named too."""
-    chosen = cell(route="onnx-jpeg-grpc", target="direct")
-    before = read(chosen, "m_jpeg")
-    stack.calls(3, edge=False)
-    found = delta(before, read(chosen, "m_jpeg")).triton_stages_ms
-    assert (found["triton.decode"], found["triton.total"]) == pytest.approx((32, 38))
-    assert "/v2/models/m_preprocess/stats" in stack.paths
+    found = delta(before, read(case.cell, "m"))
+    assert {name: getattr(found, name) for name in case.counted} == case.counted
+    assert case.reason in found.reasons[0] if case.reason else found.reasons == []
 
 
 def test_the_stages_of_a_call(stack: Stack) -> None:
-    """Means over the calls: two calls in one execution both wait for all of it; a probe of another size is left out."""
+    """Means over the calls: two calls in one execution both wait for all of it; a probe of another size is left out.
+    A model that takes photos is two in a row: of the sums of both, what the first one computes is named too."""
     chosen = cell(batch=4)
     before = read(chosen, "m")
     stack.calls(3, batch=4)
     stack.execute(8, calls=2)
     stack.execute(1, calls=1)
     found = delta(before, read(chosen, "m")).triton_stages_ms
-    assert found == pytest.approx(
-        {
-            "triton.queue": 1,
-            "triton.compute_input": 2,
-            "triton.compute_infer": 30,
-            "triton.compute_output": 4,
-            "triton.total": 38,
-        }
-    )
+    names = ("queue", "compute_input", "compute_infer", "compute_output", "total")
+    assert found == pytest.approx({f"triton.{name}": ms for name, ms in zip(names, (1, 2, 30, 4, 38), strict=True)})
+    chosen = cell(route="onnx-jpeg-grpc", target="direct")
+    before = read(chosen, "m_jpeg")
+    stack.calls(3, edge=False)
+    found = delta(before, read(chosen, "m_jpeg")).triton_stages_ms
+    assert (found["triton.decode"], found["triton.total"]) == pytest.approx((32, 38))
+    assert "/v2/models/m_preprocess/stats" in stack.paths
 
 
 def test_counters_that_never_rest(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -335,15 +252,10 @@ def test_what_cannot_be_read_is_said(stack: Stack, monkeypatch: pytest.MonkeyPat
     assert all("cannot be read" in reason for reason in found.reasons)
 
 
-def test_without_docker_triton_is_elsewhere_and_bytes_are_not_counted(
-    stack: Stack, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_docker_bytes_are_not_counted(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     """DIRECT_ADDRESSES says where; on the loopback a byte has no direction, and what the wires carry is not ours."""
     monkeypatch.setenv("DIRECT_ADDRESSES", f"triton:8000={counters.TRITON}")
     monkeypatch.setattr(counters, "TRITON", "triton:8000")
-    cell = Cell("onnx-grpc", "onnx-grpc", target="direct", batch=2)
-    before = read(cell, "m")
-    stack.calls(5, batch=2, edge=False)
-    found = delta(before, read(cell, "m"))
+    found = around(stack, cell(batch=2, target="direct"), calls=5)
     assert (found.server_requests, found.connections, found.reasons) == (5, 5, [])
     assert (found.sent_bytes, found.received_bytes) == (0, 0)

@@ -33,26 +33,27 @@ def test_limits_are_read_from_both_kinds_of_cgroup(tmp_path: Path, monkeypatch: 
     """cgroup v2 and v1 say the same in other files; no limit is null, and so is a CPU set of all cores."""
     monkeypatch.setattr(os, "cpu_count", lambda: 4)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
-    v2, v1, none = tmp_path / "v2", tmp_path / "v1", tmp_path / "none"
-    for folder in (v2, v1 / "cpu", v1 / "memory", none):
-        folder.mkdir(parents=True)
-    (v2 / "cpu.max").write_text("150000 100000\n")
-    (v2 / "memory.max").write_text("1073741824\n")
-    (v1 / "cpu/cpu.cfs_quota_us").write_text("200000\n")
-    (v1 / "cpu/cpu.cfs_period_us").write_text("100000\n")
-    (v1 / "memory/memory.limit_in_bytes").write_text("9223372036854771712\n")
-    (none / "cpu.max").write_text("max 100000\n")
-    (none / "memory.max").write_text("max\n")
-    assert environment.limits(v2) == {"cpus": 1.5, "cpuset": None, "memory_bytes": 1 << 30}
-    assert environment.limits(v1) == {"cpus": 2.0, "cpuset": None, "memory_bytes": None}
-    assert environment.limits(none) == {"cpus": None, "cpuset": None, "memory_bytes": None}
+    files = {
+        "v2/cpu.max": "150000 100000", "v2/memory.max": "1073741824", "none/cpu.max": "max 100000",
+        "none/memory.max": "max", "v1/cpu/cpu.cfs_quota_us": "200000", "v1/cpu/cpu.cfs_period_us": "100000",
+        "v1/memory/memory.limit_in_bytes": "9223372036854771712",
+    }  # fmt: skip
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"{text}\n")
+    unlimited = {"cpus": None, "cpuset": None, "memory_bytes": None}
+    assert environment.limits(tmp_path / "v2") == {"cpus": 1.5, "cpuset": None, "memory_bytes": 1 << 30}
+    assert environment.limits(tmp_path / "v1") == unlimited | {"cpus": 2.0}
+    assert environment.limits(tmp_path / "none") == unlimited
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3, 1})
     assert environment.limits(tmp_path / "nowhere") == {"cpus": None, "cpuset": "1,3", "memory_bytes": None}
 
 
-def follows_the_schema(found: dict[str, Any]) -> None:
-    """Whatever collect() gives fits into a result."""
+def collected(options: dict[str, Any]) -> dict[str, Any]:
+    """What collect() gives, which fits into a result whatever it is."""
+    found = environment.collect(options)
     msgspec.convert(found, Environment)
+    return found
 
 
 @pytest.fixture
@@ -71,8 +72,7 @@ def silent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def test_missing_facts_are_null(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
     """Neither silence nor nonsense from the host stops a run."""
     monkeypatch.setenv("FIVEWAY_HOST", host)
-    found = environment.collect({})
-    follows_the_schema(found)
+    found = collected({})
     for name in ("commit", "services", "providers", "device", "triton"):
         assert found[name] is None
     assert found["model"] == {
@@ -116,14 +116,9 @@ def test_without_docker_the_servers_are_asked_and_no_container_is_named(monkeypa
     monkeypatch.setattr(environment, "_get", pages.__getitem__)
     monkeypatch.setenv("FIVEWAY_HOST", json.dumps(HOST))
     monkeypatch.setenv("DIRECT_ADDRESSES", "triton:8000=127.0.0.1:18000 triton:8002=127.0.0.1:18002")
-    found = environment.collect({"target": ["direct"]})
-    follows_the_schema(found)
+    found = collected({"target": ["direct"]})
     assert found["native"]
-    assert (found["docker"], found["services"], found["envoy"]) == (
-        None,
-        None,
-        {"version": None, "config_sha256": None},
-    )
+    assert found["docker"] is found["services"] is found["envoy"]["version"] is None
     assert found["triton"] == "2.51.0"
     assert found["providers"] == {"m": {"CUDAExecutionProvider": 57}, "m_preprocess": {"DALI": 16}}
     assert found["device"] == {"name": "A100", "driver": "550.54", "count": 2}
@@ -143,26 +138,20 @@ def test_the_environment_has_what_the_host_the_servers_and_the_artefacts_say(
     declare(tmp_path, "m")
     (tmp_path / "m").mkdir()
     files = {"repository/m/1/model.onnx": "ff", "repository/m/config.pbtxt": "01"}
-    manifest = {"weights": "random", "weights_source": "seed", "build_key": "k", "files": files}
-    (tmp_path / "m/manifest.json").write_text(json.dumps(manifest))
-    found = environment.collect({"target": ["edge", "direct"]})
-    follows_the_schema(found)
+    told = {"weights": "random", "weights_source": "seed", "build_key": "k"}
+    (tmp_path / "m/manifest.json").write_text(json.dumps(told | {"files": files}))
+    found = collected({"target": ["edge", "direct"]})
     assert found["targets"] == ["edge", "direct"]
-    assert found["machine"] == "amd-epyc-8c-32g"
+    assert (found["machine"], found["triton"]) == ("amd-epyc-8c-32g", "2.51.0")
     assert found["envoy"] == {"version": "1.40.0", "config_sha256": "dd"}
-    assert found["triton"] == "2.51.0"
     assert found["device"] == {"name": "A100", "driver": "550.54", "count": 2}
     assert found["providers"] == {"m": {"TensorrtExecutionProvider": 3, "CUDAExecutionProvider": 2}}
     assert found["services"]["triton"] == {
         "replicas": 1, "image": "sha256:1", "cpus": 1.5, "cpuset": "0", "memory_bytes": None, "pids": 512,
     }  # fmt: skip
     assert found["services"]["locust-worker"]["replicas"] == 2
-    config = found["model"].pop("config_sha256")
-    assert len(config) == 64
-    assert found["model"] == {
-        "name": "m", "takes": "photos", "checksum": "ff", "build_key": "k", "weights": "random",
-        "weights_source": "seed",
-    }  # fmt: skip
+    assert len(found["model"].pop("config_sha256")) == 64
+    assert found["model"] == {"name": "m", "takes": "photos", "checksum": "ff"} | told
     assert found["versions"]["locust"]
 
 
@@ -170,24 +159,12 @@ def test_the_environment_has_what_the_host_the_servers_and_the_artefacts_say(
 def test_facts_of_the_local_stack_are_not_those_of_an_edge_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a target elsewhere nothing local passes for what was measured; the client's machine is still ours."""
     monkeypatch.setenv("FIVEWAY_HOST", json.dumps(HOST))
-    found = environment.collect({"target": ["http://10.0.0.7:8080"]})
-    follows_the_schema(found)
+    found = collected({"target": ["http://10.0.0.7:8080"]})
     for name in ("accelerator", "device", "services", "providers"):
         assert found[name] is None
     assert found["envoy"] == {"version": None, "config_sha256": None}
     assert found["machine"] == "amd-epyc-8c-32g"
     assert found["commit"] == "abc"
-
-
-@pytest.mark.usefixtures("silent")
-def test_providers_are_asked_of_triton_where_the_host_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run without scripts/host-facts still names what really ran."""
-    metrics = (
-        "# TYPE fiveway_execution_provider_nodes gauge\n"
-        'fiveway_execution_provider_nodes{model="m",provider="CPUExecutionProvider",version="1"} 57\n'
-    )
-    monkeypatch.setattr(environment, "_get", lambda url: metrics if url.endswith("/metrics") else "")
-    assert environment.collect({})["providers"] == {"m": {"CPUExecutionProvider": 57}}
 
 
 def host_facts(tmp_path: Path, **programs: str) -> dict[str, Any]:
@@ -197,13 +174,8 @@ def host_facts(tmp_path: Path, **programs: str) -> dict[str, Any]:
         program.write_text(f"#!/bin/sh\n{programs.get(name.replace('-', '_'), 'exit 1')}\n")
         program.chmod(0o755)
     path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run(
-        [ROOT / "scripts/host-facts"],
-        env={"PATH": path, "ACCELERATOR": "cpu"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    about = {"PATH": path, "ACCELERATOR": "cpu"}
+    done = subprocess.run([ROOT / "scripts/host-facts"], env=about, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.count("\n") == 1
     facts: dict[str, Any] = json.loads(done.stdout)
@@ -233,10 +205,8 @@ version*) printf '%s' 'a "b" \\c' ;;
 esac""",
         nvidia_smi="echo 'NVIDIA A100-SXM4-80GB, 550.54.15'",
     )
-    assert facts["commit"] == "abc"
-    assert facts["dirty"] is True
-    assert facts["docker"] == 'a "b" \\c'
+    told = [facts[name] for name in ("commit", "dirty", "docker", "accelerator")]
+    assert told == ["abc", True, 'a "b" \\c', "cpu"]
     assert facts["services"] == [json.loads(container)]
     assert facts["providers"] == [{"model": "m", "provider": "CPUExecutionProvider", "nodes": 57}]
     assert facts["devices"] == [{"name": "NVIDIA A100-SXM4-80GB", "driver": "550.54.15"}]
-    assert facts["accelerator"] == "cpu"

@@ -1,18 +1,15 @@
 """Do routes that agree pass, and is every kind of disagreement seen?
 
-In a process of its own, because the load's clients patch it: `python test_bench_parity.py` reads Cases from stdin and
-prints what parity says of each one's routes. With answers, the routes are played in that process; without, the host is
-asked.
+In a process of its own, because the load's clients patch it: `python test_bench_parity.py CASES` says what parity
+says of each one's routes. With answers, the routes are played in that process; without, the host is asked.
 """
 
 import base64
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Sequence
-from contextlib import ExitStack, nullcontext
-from pathlib import Path
+from contextlib import nullcontext
 from typing import Any
 from unittest import mock
 
@@ -21,9 +18,10 @@ import pytest
 
 from locustfiles.routes import ROUTES
 from tests.repository import ROOT
+from tests.unit.locust_processes import paths, run
+from tests.unit.locust_servers import standing_in
 from tests.unit.tiny_artifacts import declare, tiny
 
-SERVERS = Path(__file__).with_name("locust_servers.py")
 PHOTOS = ROOT / "models" / "photos"
 NAMES = sorted(path.stem for path in PHOTOS.glob("*_224x224.jpg"))
 WIDTH = 16
@@ -99,7 +97,7 @@ def main() -> None:
     from locustfiles.routes import ROUTES
 
     found = {}
-    for name, case in json.load(sys.stdin).items():
+    for name, case in json.loads(sys.argv[1]).items():
         os.environ["ARTIFACTS"] = case["artifacts"]
         cells = [
             Cell(route, route, batch=batch)
@@ -141,34 +139,14 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Verdicts]:
         for name, answers in PLAYED.items()
     }
     cases["never built"]["artifacts"] = str(nothing)
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "proto" / "gen")))}
-    with ExitStack() as servers:
-        for mode in ("good", "errors"):
-            server = servers.enter_context(
-                subprocess.Popen(
-                    [sys.executable, SERVERS, "0", mode],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    text=True,
-                    env=environment,
-                )
-            )
-            servers.callback(server.terminate)
-            assert server.stdout
-            for protocol, port in zip(("http", "grpc"), server.stdout.readline().split(), strict=True):
-                host = f"http://127.0.0.1:{port}"
-                cases[f"{mode} {protocol}"] = {"artifacts": str(built), "host": host, "answers": {}}
-        done = subprocess.run(
-            [sys.executable, __file__],
-            input=json.dumps(cases),
-            capture_output=True,
-            text=True,
-            env=environment,
-            check=False,
-            timeout=100,
-        )
-    assert done.returncode == 0, done.stderr
-    verdicts: dict[str, Verdicts] = json.loads(done.stdout)
+    with standing_in(0) as good, standing_in(0, "errors") as errors:
+        for mode, server in {"good": good, "errors": errors}.items():
+            for protocol, port in {"http": server.http_port, "grpc": server.grpc_port}.items():
+                asked = {"artifacts": str(built), "host": f"http://127.0.0.1:{port}", "answers": {}}
+                cases[f"{mode} {protocol}"] = asked
+        status, out, err = run(__file__, json.dumps(cases), env=paths(built))
+    assert status == 0, err
+    verdicts: dict[str, Verdicts] = json.loads(out)
     return verdicts
 
 

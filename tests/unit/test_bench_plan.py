@@ -1,6 +1,5 @@
 """What a run measures, and in which order."""
 
-import json
 from collections import Counter
 from itertools import islice, pairwise
 
@@ -9,22 +8,13 @@ import pytest
 from bench.measure import plan
 from bench.measure.arrivals import arrivals
 from bench.measure.launcher import Window
-from bench.measure.measured import Cell, Run, Visit
+from bench.measure.measured import Cell
 from bench.measure.plan import Plan
-from bench.report import results
-from bench.result import Result
 from locustfiles.study_routes import fiveway
-from tests.unit.bench_runs import ENVIRONMENT, analyse
 
 
 def cells() -> tuple[Cell, ...]:
     return tuple(cell for route in fiveway.ROWS for cell in plan.matrix(Cell(route, route), (1, 8), (1, 16)))
-
-
-def test_a_matrix_has_every_batch_alone_and_every_concurrency_at_batch_1() -> None:
-    """One user at batch 1 belongs to both halves, and is measured once."""
-    found = plan.matrix(Cell("onnx-http", "onnx-http"), fiveway.BATCHES, fiveway.CONCURRENCY)
-    assert [(cell.batch, cell.users) for cell in found] == [(1, 1), (4, 1), (8, 1), (16, 1), (32, 1), (1, 8), (1, 16)]
 
 
 def test_every_block_visits_every_cell_once_in_an_order_of_its_own() -> None:
@@ -53,13 +43,3 @@ def test_a_schedule_has_the_rate_it_was_asked_for() -> None:
     mean = sum(gaps) / len(gaps)
     assert sum((gap - mean) ** 2 for gap in gaps) / len(gaps) == pytest.approx(mean**2, rel=0.1)
     assert due == list(islice(arrivals(200.0, start=5.0, seed="a"), 10_000))
-
-
-def test_a_run_survives_its_json_form() -> None:
-    """What is written to result.json is what is read from it."""
-    cell = Cell("onnx-grpc", "onnx-grpc", batch=8, rate=50.0)
-    run = Run("fiveway", "2026-01-01T00:00:00+00:00", "fair", {}, {}, cells=[(cell, [Visit(1, 1, "now")])])
-    run.environment = ENVIRONMENT
-    written = results.encode(Result.of(run, analyse(run)))
-    assert results.decode(written).run.cells == run.cells
-    assert json.loads(written)["cells"][0]["id"] == cell.id == "onnx-grpc/b8/c1/pooled/edge/224x224/r50"

@@ -4,12 +4,13 @@ import re
 from collections import Counter
 from html.parser import HTMLParser
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from bench.report import plots, report
+from bench.report import plots, report, results
 from bench.report.model import SIGNS
 from bench.report.results import between, digits, rows
 from bench.result import Interval, Result
@@ -145,13 +146,6 @@ def test_a_verdict_is_a_word_and_a_sign_and_a_colour(page: Page, drawn: str) -> 
     assert set(re.findall(r"var\((--[\w-]+)\)", drawn)) <= light
 
 
-def test_a_route_has_one_colour() -> None:
-    """Five routes, five colours, and names that are no route still differ."""
-    colours = [plots.colour(name) for name in ("jpeg-http", "onnx-http", "onnx-grpc", "trt-http", "trt-grpc")]
-    assert len(set(colours)) == 5
-    assert plots.colour("A", ("A", "B")) != plots.colour("B", ("A", "B"))
-
-
 HOSTILE = '<script>alert("x")</script> & `|` {{ 7 * 7 }}'
 
 
@@ -216,26 +210,17 @@ def test_what_a_reader_must_know_is_said(path: str, value: object, said: str) ->
     ],
     ids=["one-cell", "a-pair", "no-serial", "nothing", "aa", "open-loop", "elsewhere", "published"],
 )
-def test_partial_and_other_runs_have_a_page(options: dict[str, Any], answer: str) -> None:
-    """What was not measured is left out; what is there is shown, in both forms, with the rules of its method."""
+def test_partial_and_other_runs_have_a_page(options: dict[str, Any], answer: str, tmp_path: Path) -> None:
+    """What was not measured is left out; what is there is shown, in both forms, with the rules of its method. What was
+    written can be loaded."""
     made = result(**options)
-    text, words = Page(report.html(made)).text, report.markdown(made)
+    report.write(tmp_path, made.run, made.analysis)
+    assert results.load(tmp_path) == made
+    text, words = Page((tmp_path / "report.html").read_text()).text, (tmp_path / "report.md").read_text()
     assert answer in text
     assert answer in words
     assert ("Routes in a fixed order" in text) == (made.method == "published")
     assert ("p50 latency in ms" in words) == any(cell.users == 1 for cell in made.cells)
-
-
-@pytest.mark.usefixtures("undrawn")
-def test_two_policies_have_their_own_tables() -> None:
-    """Cells of different settings never share a table."""
-    first, second = result(), result(policy="cold")
-    first.cells += second.cells
-    first.analysis.cells += second.analysis.cells
-    first.analysis.ratios += second.analysis.ratios
-    text = Page(report.html(first)).text
-    for policy in ("pooled connections (one per caller, kept)", "cold connections (a new one for every call)"):
-        assert f"Results: {policy}, through Envoy, 224x224 photos" in text
 
 
 @pytest.mark.parametrize(
@@ -257,27 +242,25 @@ def test_verdicts_are_of_speed(whole: Result, measure: Any, verdict: Any, word: 
     assert (found.time.value, found.time.low, found.time.high) == turned
 
 
-def test_published_rows_stand_beside_ours(whole: Result) -> None:
-    """The study's own numbers, per device, in the row of the cell that they belong to."""
-    text = report.markdown(whole)
-    assert re.search(r"\| onnx-http, batch 8 \| p50, ms \| [\d.]+ \([\d.–]+\) \| 869 \| 1,467 \|", text)
-
-
-def test_a_cost_appears_with_a_price_only() -> None:
-    """Cost per million images is a table of its own."""
-    changed = result()
-    assert "Cost per million images" not in report.markdown(changed)
-    for cell in changed.analysis.cells:
-        cell.cost_per_million_images = Interval(1.25, 1.2, 1.3)
-    assert "1.25 (1.20–1.30)" in report.markdown(changed).partition("Cost per million images")[2]
-
-
-def test_the_command_can_be_pasted() -> None:
-    """Options become the command line again; what was not given is not written, and nothing escapes its quotes."""
-    changed = edited("options", {"routes": ["onnx-http", "onnx-grpc"], "quick": True, "rate": None, "photo": "a b; rm"})
-    text = report.markdown(typed(changed))
+def test_what_the_markdown_adds() -> None:
+    """Options become the command line again; what was not given is not written, and nothing escapes its quotes. Beside
+    a cell stand its published numbers; with a price what a million images cost; and of a second policy a table."""
+    options = {"routes": ["onnx-http", "onnx-grpc"], "quick": True, "rate": None, "photo": "a b; rm"}
+    changed, second = typed(edited("options", options)), result(policy="cold")
+    text = report.markdown(changed)
     assert "./scripts/bench fiveway --photo 'a b; rm' --quick --routes onnx-http,onnx-grpc\n" in text
     assert "git checkout 0123456789abcdef0123456789abcdef01234567" in text
+    assert re.search(r"\| onnx-http, batch 8 \| p50, ms \| [\d.]+ \([\d.–]+\) \| 869 \| 1,467 \|", text)
+    assert "Cost per million images" not in text
+    for cell in changed.analysis.cells:
+        cell.cost_per_million_images = Interval(1.25, 1.2, 1.3)
+    for kind in ("cells", "ratios"):
+        getattr(changed.analysis, kind).extend(getattr(second.analysis, kind))
+    changed.cells += second.cells
+    text = report.markdown(changed)
+    assert "1.25 (1.20–1.30)" in text.partition("Cost per million images")[2]
+    for policy in ("pooled", "cold"):
+        assert re.search(rf"\n#+ .*{policy} connections .*, through Envoy, 224x224 photos\n", text)
 
 
 def test_labels_that_would_overlap_are_moved_apart() -> None:
@@ -285,3 +268,10 @@ def test_labels_that_would_overlap_are_moved_apart() -> None:
     places = plots._spread([0.9, 0.96, 0.97, 0.99, 1.0], 0.1)
     assert all(b - a >= 0.1 - 1e-4 for a, b in pairwise(places))
     assert max(places) <= 1.0001
+
+
+def test_a_route_has_one_colour() -> None:
+    """Five routes, five colours, and names that are no route still differ."""
+    colours = [plots.colour(name) for name in ("jpeg-http", "onnx-http", "onnx-grpc", "trt-http", "trt-grpc")]
+    assert len(set(colours)) == 5
+    assert plots.colour("A", ("A", "B")) != plots.colour("B", ("A", "B"))

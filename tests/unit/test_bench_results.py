@@ -5,18 +5,15 @@ import errno
 import io
 import json
 import os
+import re
 from pathlib import Path
-from typing import Any
 
-import msgspec
 import pytest
 
 from bench.report import documents, plots, report, results
 from bench.report.results import ResultError
 from bench.result import Interval, Result
 from tests.unit.bench_runs import analyse, change, edited, made, plain, result, typed
-
-FILES = {"result.json", "cells.csv", "report.md", "report.html"}
 
 
 @pytest.fixture(autouse=True)
@@ -25,45 +22,19 @@ def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plots, "_svg", lambda *_: "<svg></svg>")
 
 
-def test_the_schema_is_made_of_the_types() -> None:
-    """Every field of a result is in it, down to the visits."""
-    defined = msgspec.json.schema(Result)["$defs"]
-    assert {"Result", "Environment", "MeasuredCell", "Visit", "Found", "Ratio", "Judged"} <= set(defined)
-    assert "latency" in defined["Visit"]["properties"]
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"blocks": 1, "method": "published", "policy": "published"},
-        {"study": "aa", "names": {"A": "onnx-http", "B": "onnx-http"}},
-        {"rate": 50.0, "users": ()},
-        {"calls": 0, "batches": (1,), "users": ()},
-    ],
-    ids=["fair", "published", "aa", "open-loop", "nothing-measured"],
-)
-def test_what_was_written_can_be_loaded(tmp_path: Path, options: dict[str, Any]) -> None:
-    """The run that load() gives back, from the folder or the file, is the one that write() got."""
-    run = made(**options)
-    run.environment = result().run.environment  # with what absent fields stand for
-    folder = tmp_path / "2026-01-02" / "synthetic"
-    report.write(folder, run, analyse(run))
-    assert {path.name for path in folder.iterdir()} == FILES
-    for path in (folder, folder / "result.json"):
-        assert results.load(path).run == run
-    assert b"\n" not in (folder / "result.json").read_bytes().strip()
-
-
 def test_an_interrupted_run_can_be_kept(tmp_path: Path) -> None:
-    """Cells that were never visited, and visits that measured nothing, are part of the result."""
+    """Cells that were never visited, and visits that measured nothing, are part of the result; the run that load()
+    gives back, of the folder or the file, is the one that write() got."""
     run = made(blocks=2)
+    run.environment = result().run.environment  # with what absent fields stand for
     run.ended = "interrupted (Ctrl-C)"
     run.cells = [(cell, visits if number < 4 else []) for number, (cell, visits) in enumerate(run.cells)]
     run.cells[0][1][0].problem = "the route did not answer"
     report.write(tmp_path, run, analyse(run))
-    assert results.load(tmp_path).ended == "interrupted (Ctrl-C)"
-    assert "the route did not answer" in (tmp_path / "report.md").read_text()
+    assert {path.name for path in tmp_path.iterdir()} == {"result.json", "cells.csv", "report.md", "report.html"}
+    for path in (tmp_path, tmp_path / "result.json"):
+        assert results.load(path).run == run
+    assert b"\n" not in (tmp_path / "result.json").read_bytes().strip()
 
 
 def test_a_full_disk_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,6 +71,7 @@ def test_numbers_that_are_not_finite_become_null(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
+        (None, "is absent"),
         (b"{", "not JSON"),
         (b"\xff\xfe\x00", "not JSON"),
         (b"[]", "names no schema"),
@@ -109,21 +81,15 @@ def test_numbers_that_are_not_finite_become_null(tmp_path: Path) -> None:
         (b'{"schema": 1, "kind": "budgets"}', "not a result of schema 1"),
     ],
 )
-def test_a_file_that_is_no_result_is_refused_in_one_line(tmp_path: Path, content: bytes, message: str) -> None:
-    """Damaged, older, newer or something else: the line names the file and what is wrong."""
+def test_a_file_that_is_no_result_is_refused_in_one_line(tmp_path: Path, content: bytes | None, message: str) -> None:
+    """Missing, damaged, older, newer or something else: the line names the file and what is wrong."""
     file = tmp_path / "result.json"
-    file.write_bytes(content)
+    if content is not None:
+        file.write_bytes(content)
     with pytest.raises(ResultError, match=message) as caught:
         results.load(file)
     assert str(caught.value).startswith(str(file))
     assert "\n" not in str(caught.value)
-
-
-def test_a_missing_result_says_what_to_give(tmp_path: Path) -> None:
-    """A folder without result.json and a path that is nowhere are told apart from a broken file."""
-    for path in (tmp_path, tmp_path / "nowhere"):
-        with pytest.raises(ResultError, match="is absent"):
-            results.load(path)
 
 
 @pytest.mark.parametrize(
@@ -165,7 +131,8 @@ def test_cells_csv_has_a_row_per_cell_and_its_numbers() -> None:
 
 
 def test_the_readme_table_has_the_numbers_and_their_origin() -> None:
-    """Every route, batch and number of callers, with machine, model, weights, providers, date and path; marked."""
+    """Every route, batch and number of callers, with machine, model, weights, providers, date and path; marked. It
+    stands between two markers of the README; without them nothing is written into it at a guess."""
     run = change(made(), lambda cell: cell.name == "trt-grpc", lambda visit: setattr(visit, "client_cpu", 0.9))
     found = Result.of(run, analyse(run))
     text = report.table(found, "results/2026-01-02/synthetic-cpu-2c-24g/fiveway-030405")
@@ -178,33 +145,14 @@ def test_the_readme_table_has_the_numbers_and_their_origin() -> None:
     # A route in backticks at the start of a row would be a row of the README's route table.
     assert "| `" not in text
     assert all(("†" in line) == line.startswith("| trt-grpc") for line in text.splitlines() if line.startswith("| "))
-
-
-def test_the_readme_is_updated_between_its_markers() -> None:
-    """What is around the markers stays, what was between them goes, and doing it twice changes nothing."""
-    readme = f"before\n\n{documents.BEGIN}\nold\n{documents.END}\n\nafter\n"
-    once = documents.update_readme(readme, result(), "x")
-    assert once.startswith(f"before\n\n{documents.BEGIN}\nMeasured 2026-01-02")
-    assert once.endswith(f"\n{documents.END}\n\nafter\n")
-    assert "old" not in once
-    assert documents.update_readme(once, result(), "x") == once
-
-
-@pytest.mark.parametrize("marks", ["", "b", "eb", "bebe"])
-def test_a_readme_without_its_markers_is_refused(marks: str) -> None:
-    """Nothing is written into a README at a guess."""
-    readme = "\n".join({"b": documents.BEGIN, "e": documents.END}[mark] for mark in marks)
-    with pytest.raises(ResultError, match="needs one line"):
-        documents.update_readme(readme, result(), "x")
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(8.4, "8.40"), (59.24, "59.2"), (1974.2, "1,974"), (0.0123, "0.0123"), (999.7, "1,000"), (0, "0"), (None, "–")],
-)
-def test_numbers_have_three_digits(value: float | None, text: str) -> None:
-    """More would be noise, fewer would hide differences."""
-    assert results.digits(value) == text
+    begin, end = documents.BEGIN, documents.END
+    updated = documents.update_readme(f"before\n\n{begin}\nold\n{end}\n\nafter\n", found, "x")
+    assert re.fullmatch(f"before\n\n{begin}\nMeasured 2026-01-02.*\n{end}\n\nafter\n", updated, re.DOTALL)
+    assert "old" not in updated
+    assert documents.update_readme(updated, found, "x") == updated
+    for marks in ((), (begin,), (end, begin), (begin, end, begin, end)):
+        with pytest.raises(ResultError, match="needs one line"):
+            documents.update_readme("\n".join(marks), found, "x")
 
 
 def test_results_from_before_a_field_existed_are_read() -> None:
@@ -221,3 +169,12 @@ def test_results_from_before_a_field_existed_are_read() -> None:
     found = typed(json.loads(json.dumps(old)))
     assert (found.cells[0].gather, found.analysis.ratios[0].p_value, found.environment.native) == (False, None, False)
     assert report.markdown(found)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(8.4, "8.40"), (59.24, "59.2"), (1974.2, "1,974"), (0.0123, "0.0123"), (999.7, "1,000"), (0, "0"), (None, "–")],
+)
+def test_numbers_have_three_digits(value: float | None, text: str) -> None:
+    """More would be noise, fewer would hide differences."""
+    assert results.digits(value) == text

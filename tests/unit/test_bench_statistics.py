@@ -59,24 +59,26 @@ def ratio(a: Estimate, b: Estimate) -> Interval:
     return statistics.interval(statistics.ratio(a, b))
 
 
-def held(blocks: int, sd: float, drift: float) -> NDArray[np.bool_]:
-    """For each simulated pair of equal cells, whether the ratio's interval has 1 in it: (p50, throughput)."""
+def held(blocks: int, sd: float, drift: float, times: float = 1.0) -> NDArray[np.bool_]:
+    """For each simulated pair of cells, whether the ratio's interval has the truth in it: (p50, throughput)."""
     rng = np.random.default_rng([blocks, round(1000 * sd), round(1000 * drift)])
     rows = []
     for number in range(SIMULATED):
-        a = estimate(visits(rng, blocks, sd, drift), f"a{number}")
+        a = estimate(visits(rng, blocks, sd, drift, times), f"a{number}")
         b = estimate(visits(rng, blocks, sd, drift), f"b{number}")
-        intervals = [ratio(a[measure], b[measure]) for measure in (P50, IMAGES_PER_S)]
-        rows.append([(i.low or 0) <= 1 <= (i.high or 0) for i in intervals])
+        found = ((times, ratio(a[P50], b[P50])), (1 / times, ratio(a[IMAGES_PER_S], b[IMAGES_PER_S])))
+        rows.append([(interval.low or 0) <= true <= (interval.high or 0) for true, interval in found])
     return np.array(rows)
 
 
 def test_equal_cells_show_no_difference() -> None:
-    """Where nothing differs but visits and blocks, the 95 % interval of a ratio has 1 in it in 95 % of all runs."""
+    """Where nothing differs but visits and blocks, the 95 % interval of a ratio has 1 in it in 95 % of all runs; and
+    where a cell takes 1.2x the time it has that in it as often."""
     shares = np.array([held(*null).mean(axis=0) for null in NULLS])
     # All rows are 600 runs: a true 95 % shows as 92.4 % or more in 998 of 1,000 such tests; one row as 90.5 %.
     assert shares.mean(axis=0).min() >= 0.935
     assert shares.min() >= 0.905, dict(zip(NULLS, shares.tolist(), strict=True))
+    assert held(4, 0.04, 0.05, 1.2).mean(axis=0).min() >= 0.905
 
 
 def test_a_real_difference_is_found() -> None:
@@ -89,17 +91,6 @@ def test_a_real_difference_is_found() -> None:
         slower, less = (ratio(a[measure], b[measure]) for measure in (P50, IMAGES_PER_S))
         found.append([(slower.low or 0) > 1, (less.high or 2) < 1])
     assert np.mean(found, axis=0).min() >= 0.98
-
-
-def test_the_interval_holds_the_true_ratio() -> None:
-    """Also where there is a difference, the interval has the truth in it, in 95 % of all runs but for chance."""
-    rng = np.random.default_rng(14)
-    hits = []
-    for number in range(SIMULATED):
-        a, b = (estimate(visits(rng, 4, 0.04, 0.05, times), f"{times}/{number}")[P50] for times in (1.2, 1.0))
-        found = ratio(a, b)
-        hits.append((found.low or 0) <= 1.2 <= (found.high or 0))
-    assert np.mean(hits) >= 0.905
 
 
 @pytest.mark.parametrize("blocks", [3, 5])
@@ -185,14 +176,6 @@ def test_resampled_windows_agree_with_numpy() -> None:
         assert np.quantile(ours, quantile) == pytest.approx(np.quantile(theirs, quantile), abs=0.15)
 
 
-def test_student_t_agrees_with_scipy() -> None:
-    """Student's t quantiles are scipy's to ten digits."""
-    for freedom in (1, 2, 3, 4, 5, 9, 30, 119):
-        for probability in (0.5, 0.9, 0.975, 0.999):
-            exact = pytest.approx(scipy.stats.t.ppf(probability, freedom), rel=1e-10, abs=1e-10)
-            assert statistics.student_t(probability, freedom) == exact
-
-
 def test_throughput_is_all_images_over_all_seconds() -> None:
     """Not a mean of rates: a long window counts for more. A window's images are its calls times the batch."""
     one = np.ones(1, np.int64)
@@ -201,14 +184,6 @@ def test_throughput_is_all_images_over_all_seconds() -> None:
     assert estimate(found, "x")[IMAGES_PER_S].value == pytest.approx(120.0)
     (batched,) = statistics.windows([Visit(2, 1, "", steady_s=2.0, steady_requests=1.0, latency=CALL)], 32)
     assert (batched.block, batched.images, batched.seconds, batched.calls) == (2, 32.0, 2.0, 1)
-
-
-def test_the_same_visits_give_the_same_numbers() -> None:
-    """The draws are seeded by the cell's name, and two names have draws of their own."""
-    found = visits(np.random.default_rng(6), 3, 0.03, 0.0)
-    first, again, other = (estimate(found, name)[P50].resampled for name in ("a", "a", "b"))
-    assert np.array_equal(first, again)
-    assert not np.array_equal(first, other)
 
 
 def test_what_slows_a_block_cancels() -> None:
@@ -231,24 +206,12 @@ def test_a_missing_block_leaves_the_others() -> None:
     assert ratio(estimate(a, "a")[P50], estimate(b, "b")[P50]).low is not None
 
 
-@pytest.mark.parametrize("blocks", [1, 2])
-def test_few_blocks_have_no_interval(blocks: int) -> None:
-    """One or two blocks give a number without limits."""
-    found = estimate(visits(np.random.default_rng(9), blocks, 0.02, 0.0), "x")
-    for one in found.values():
-        interval = statistics.interval(one)
-        assert (interval.value, interval.low, interval.high) == (one.value, None, None)
-        assert ratio(one, one).value == 1
-
-
 def test_no_calls_give_nothing() -> None:
-    """A visit without calls, or without time, is no window; no window is no estimate; no histogram is an error."""
+    """A visit without calls, or without time, is no window; no window is no estimate."""
     nothing = [Visit(1, 1, ""), Visit(2, 1, "", steady_requests=1.0, latency=CALL)]
     assert statistics.windows(nothing, 1) == []
     assert statistics.percentile([], 50) is None
     assert estimate([], "x") == {}
-    with pytest.raises(ValueError, match="not an encoded HDR histogram"):
-        statistics.windows([Visit(1, 1, "", latency="nonsense")], 1)
 
 
 def test_one_bucket_is_known_to_the_recorder_s_resolution() -> None:
@@ -269,3 +232,19 @@ def test_one_bucket_is_known_to_the_recorder_s_resolution() -> None:
 def test_a_figure_reads_as_one_only_when_it_is(ratio: float, text: str) -> None:
     """Limits close to 1 keep the digits that say on which side they are."""
     assert figure(ratio) == text
+
+
+def test_student_t_agrees_with_scipy() -> None:
+    """Student's t quantiles are scipy's to ten digits."""
+    for freedom in (1, 2, 3, 4, 5, 9, 30, 119):
+        for probability in (0.5, 0.9, 0.975, 0.999):
+            exact = pytest.approx(scipy.stats.t.ppf(probability, freedom), rel=1e-10, abs=1e-10)
+            assert statistics.student_t(probability, freedom) == exact
+
+
+def test_the_same_visits_give_the_same_numbers() -> None:
+    """The draws are seeded by the cell's name, and two names have draws of their own."""
+    found = visits(np.random.default_rng(6), 3, 0.03, 0.0)
+    first, again, other = (estimate(found, name)[P50].resampled for name in ("a", "a", "b"))
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other)

@@ -6,28 +6,15 @@ from collections.abc import Collection
 import numpy as np
 import pytest
 
-from bench.measure.measured import Cell, Run, Visit
+from bench.measure.measured import Run
 from bench.report import study_page
 from bench.report.results import ResultError
 from bench.result import Result
 from bench.studies import STUDIES
-from locustfiles.recorder import Histogram
-from tests.unit.bench_runs import ENVIRONMENT, analyse
+from tests.unit.bench_runs import ENVIRONMENT, analyse, visit
 
 FOLDER = "results/2026-01-02/synthetic-cpu-2c-24g/made-030405"
-BLOCKS, CALLS = 3, 40
-
-
-def visit(cell: Cell, block: int, ms: float) -> Visit:
-    histogram = Histogram()
-    for latency in ms * np.linspace(0.9, 1.1, CALLS):
-        histogram.record(float(latency) / 1e3)
-    return Visit(
-        block, 1, "2026-01-02T03:04:05Z", steady_s=CALLS * ms / 1e3 / cell.users, steady_requests=CALLS,
-        latency=histogram.encode(), counted_s=CALLS * ms / 1e3, requests=CALLS, mean_ms=ms, encode_ms=0.5,
-        decode_ms=0.25, connections=cell.users, edge_connections=cell.users, sent_bytes=1000 * CALLS,
-        received_bytes=2000 * CALLS, client_cpu=0.1, server_requests=CALLS,
-    )  # fmt: skip
+LATENCIES = np.linspace(0.9, 1.1, 40)
 
 
 def made(study: str, only: Collection[str] = ()) -> Result:
@@ -37,8 +24,8 @@ def made(study: str, only: Collection[str] = ()) -> Result:
     run = Run(study, "2026-01-02T03:04:05Z", "fair", {}, ENVIRONMENT, ended="finished")
     run.parity = {name: {"agrees": True, "cosine": 1.0, "why": ""} for name in rows}
     for cell in cells:
-        times = [10 * 1.05 ** rows.index(cell.name) * drift for drift in (1.0, 1.01, 0.99)]
-        run.cells.append((cell, [visit(cell, block, ms) for block, ms in enumerate(times, 1)]))
+        times = [10 * 1.05 ** rows.index(cell.name) * drift * LATENCIES for drift in (1.0, 1.01, 0.99)]
+        run.cells.append((cell, [visit(cell, block, 1, ms) for block, ms in enumerate(times, 1)]))
     return Result.of(run, analyse(run))
 
 

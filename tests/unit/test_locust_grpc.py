@@ -32,8 +32,11 @@ def client(address: str, deadline_s: float = 20, **metadata: str) -> Iterator[Gr
         made.close()
 
 
-def where(listening: socket.socket) -> str:
-    return f"127.0.0.1:{listening.getsockname()[1]}"
+@contextlib.contextmanager
+def other() -> Iterator[tuple[str, socket.socket]]:
+    """A socket that accepts connections, and its address."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield f"127.0.0.1:{listening.getsockname()[1]}", listening
 
 
 def ask(asked: GrpcClient, body: bytes) -> bytes:
@@ -41,8 +44,9 @@ def ask(asked: GrpcClient, body: bytes) -> bytes:
 
 
 def refused(asked: GrpcClient, body: bytes = b"?") -> str:
+    """What the error says."""
     with pytest.raises(CallError) as error:
-        asked.send(Payload(body, 1))
+        ask(asked, body)
     return str(error.value)
 
 
@@ -102,28 +106,15 @@ def test_metadata_goes_both_ways_and_the_deadline_too(grpcio: str) -> None:
 
 
 def test_statuses_have_their_names_and_texts(grpcio: str) -> None:
+    """Also where a server is silent, and where nobody listens."""
     with client(grpcio) as asked:
         for code in (code for code in grpc.StatusCode if code.value[0]):
             assert refused(asked, b"abort" + bytes([code.value[0]])) == f"{code.name}: 50 % of a fünf\nis gone"
             assert ask(asked, b"still there") == b"still there"
-
-
-def test_a_method_that_is_not_there(grpcio: str) -> None:
-    asked = GrpcClient(grpcio, "/package.Service/Other", {})
-    assert refused(asked).startswith("UNIMPLEMENTED: ")
-    asked.close()
-
-
-def test_nobody_listens() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        address = where(free)
-    with client(address) as asked:
-        assert refused(asked).startswith("UNAVAILABLE: ")
-
-
-def test_a_server_that_is_silent() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as silent, client(where(silent), 0.2) as one:
-        assert refused(one, LARGE).startswith("DEADLINE_EXCEEDED: ")
+    with other() as (address, _), client(address, 0.2) as silent:
+        assert refused(silent, LARGE).startswith("DEADLINE_EXCEEDED: ")
+    with client(address) as nobody:
+        assert refused(nobody).startswith("UNAVAILABLE: ")
 
 
 @pytest.mark.parametrize(
@@ -131,9 +122,9 @@ def test_a_server_that_is_silent() -> None:
 )
 def test_a_server_of_something_else(text: bytes) -> None:
     """Bytes that are no frames, data of no stream, headers that are none."""
-    with socket.create_server(("127.0.0.1", 0)) as other, client(where(other), 5) as asked:
+    with other() as (address, listening), client(address, 5) as asked:
         calling = gevent.spawn(refused, asked)
-        with gevent.get_hub().threadpool.apply(other.accept)[0] as connected:
+        with gevent.get_hub().threadpool.apply(listening.accept)[0] as connected:
             connected.sendall(text)
             connected.shutdown(socket.SHUT_WR)
             assert calling.get().startswith("UNAVAILABLE: the server ")
@@ -168,31 +159,21 @@ def test_calls_at_the_same_time_share_a_connection_and_its_limits() -> None:
 
 
 def test_settings_change_while_a_request_is_on_its_way() -> None:
-    """The window shrinks below what has been sent and opens again."""
+    """The window shrinks below what has been sent and opens again. A ping in between is answered."""
+    pinged: list[bytes] = []
 
     def change(peer: Peer, event: Event) -> bool:
         if isinstance(event, DataReceived) and not peer.bodies[event.stream_id]:
             peer.h2.update_settings({SettingCodes.INITIAL_WINDOW_SIZE: 100})
+            peer.h2.ping(b"12345678")
+        elif isinstance(event, PingAckReceived):
+            pinged.append(event.ping_data)
         return False
 
     with serving(change) as server, client(server.address) as asked:
         assert ask(asked, LARGE[:300_000]) == LARGE[:300_000]
         assert ask(asked, LARGE[:3_000]) == LARGE[:3_000]
-
-
-def test_pings_are_answered() -> None:
-    waiting: list[int] = []
-
-    def ping(peer: Peer, event: Event) -> bool:
-        if isinstance(event, StreamEnded):
-            waiting.append(event.stream_id)
-            peer.h2.ping(b"12345678")
-        elif isinstance(event, PingAckReceived) and event.ping_data == b"12345678":
-            peer.answer(waiting.pop(), b"\0\0\0\0\2ok")
-        return isinstance(event, StreamEnded)
-
-    with serving(ping) as server, client(server.address) as asked:
-        assert ask(asked, b"?") == b"ok"
+        assert pinged == [b"12345678"] * 2
 
 
 @pytest.mark.parametrize(
@@ -237,8 +218,7 @@ def test_an_answer_before_the_request_is_over() -> None:
 
     with serving(refuse, {SettingCodes.INITIAL_WINDOW_SIZE: 10}) as server, client(server.address) as asked:
         assert refused(asked, LARGE) == "RESOURCE_EXHAUSTED: too large"
-        for _ in range(2):  # word of it comes with the first at the latest
-            assert ask(asked, b"next") == b"next"
+        asked_again(asked)
         assert told == [ErrorCodes.CANCEL]
 
 
@@ -253,9 +233,14 @@ def test_a_call_that_is_given_up_is_cancelled() -> None:
 
     with serving(late) as server, client(server.address, 0.3) as asked:
         assert refused(asked).startswith("DEADLINE_EXCEEDED: ")
-        for _ in range(2):  # word of it comes with the first at the latest
-            assert ask(asked, b"next") == b"next"
+        asked_again(asked)
         assert (told, server.accepted) == ([1], 1)
+
+
+def asked_again(asked: GrpcClient) -> None:
+    """Word of what came before comes with the first of two calls at the latest."""
+    for _ in range(2):
+        assert ask(asked, b"next") == b"next"
 
 
 def test_a_server_that_goes_away_is_asked_again_on_another_connection() -> None:
@@ -267,7 +252,7 @@ def test_a_server_that_goes_away_is_asked_again_on_another_connection() -> None:
             peer.socket.sendall(GoAwayFrame(0, last_stream_id=1).serialize())
         return isinstance(event, StreamEnded) and event.stream_id < 5
 
-    with serving(leave) as server, client(server.address, 2) as asked:
+    with serving(leave) as server, client(server.address, 1) as asked:
         first, second = gevent.spawn(refused, asked), gevent.spawn(refused, asked)
         assert "REFUSED_STREAM" in second.get()
         assert server.accepted == 1

@@ -171,12 +171,3 @@ def test_reset_forgets_everything() -> None:
     found = row(table, worker)
     assert (found.requests, found.connections) == (11, 0)
     assert found.images_per_s == pytest.approx(100)
-
-
-def test_a_damaged_share_is_refused() -> None:
-    """Something else than a histogram raises ValueError."""
-    worker = Worker()
-    worker.call()
-    (share,) = worker.report()
-    with pytest.raises(ValueError, match="HDR"):
-        Table().add("worker", [share | {"latency": "x"}])

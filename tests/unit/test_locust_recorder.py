@@ -23,10 +23,12 @@ def test_merging_loses_nothing() -> None:
 
 
 def test_steps_are_ascending_and_count_every_call() -> None:
-    """What the statistics resample: each latency with how often it was seen."""
+    """What the statistics resample: each latency with how often it was seen. No calls have no percentile."""
     values, counts = histogram([0.001, 0.002, 0.001]).steps()
     assert values.tolist() == [1000, 2000]
     assert counts.tolist() == [2, 1]
+    assert Histogram().percentile_ms(50) is None
+    assert Histogram().steps()[0].size == 0
 
 
 def test_what_is_out_of_range_counts_at_the_end_of_it() -> None:
@@ -35,12 +37,6 @@ def test_what_is_out_of_range_counts_at_the_end_of_it() -> None:
     assert made.count == 2
     assert made.percentile_ms(0) == pytest.approx(0.001)
     assert made.percentile_ms(100) == pytest.approx(600_000, rel=1e-3)
-
-
-def test_an_empty_histogram_has_no_percentile() -> None:
-    """No calls: None instead of a number."""
-    assert Histogram().percentile_ms(50) is None
-    assert Histogram().steps()[0].size == 0
 
 
 def test_garbage_is_refused() -> None:

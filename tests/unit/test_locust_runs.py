@@ -77,23 +77,6 @@ for line in sys.stdin:
     assert (out.splitlines()[-1], err) == ("0", "")
 
 
-def test_headless_runs_routes_at_once(
-    servers: StandIn, image: dict[str, str], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """Two processes, a route of each client: answers on each, no failure, times above the server's own."""
-    routes = ["jpeg-http", "trt-grpc"]
-    for name, value in image.items():
-        monkeypatch.setenv(name, value)
-    options = ["--host", servers.host, "--seconds", "3", "--at-least", "20"]
-    monkeypatch.setattr(sys, "argv", ["headless", *options, *routes])
-    assert headless.main() == 0
-    result = json.loads(capfd.readouterr().out)
-    assert set(result["routes"]) == set(routes)
-    for row in result["routes"].values():
-        assert row["failures"] == 0
-        assert row["p50_ms"] >= servers.delay_s * 1000
-
-
 GOOD: dict[str, Any] = {"routes": {"jpeg-http": {"requests": 9}}, "errors": [], "late_workers": 0}
 
 
@@ -120,7 +103,7 @@ import locust
 @locust.events.test_stop.add_listener
 def hold(environment, **_):
     if isinstance(environment.runner, locust.runners.WorkerRunner):
-        time.sleep(2)
+        time.sleep(1)  # Locust's master waits for half of it
 """
 
 
@@ -145,28 +128,29 @@ def test_no_numbers_are_lost_where_the_machine_is_busy(servers: StandIn, image: 
     assert result["late_workers"] == 0
 
 
-def test_users_overlap(image: dict[str, str]) -> None:
-    """The check of each process with users passes; it fails in one whose user is alone, and waits without a thread."""
-    check = """
+ALONE = """
 import locust
 from locustfiles import overlap
 from locustfiles.clients import grpcio
 overlap.check()
+print("side by side")
+overlap.TRIES = 1
 grpcio.alone = True
-try:
-    overlap.check()
-except RuntimeError:
-    grpcio.alone = False
-    overlap.check()
-    print("alone, and not")
+overlap.check()
 """
-    status, out, err = run("-c", check, env=image)
-    assert (status, out.strip()) == (0, "alone, and not"), err
+UNPATCHED = """
+import locust, grpc.experimental.gevent as patch
+patch.init_gevent = lambda: None
+from locustfiles import overlap
+overlap.TRIES = 1
+overlap.check()
+"""
 
 
-def test_users_that_take_turns_are_caught(image: dict[str, str]) -> None:
-    """Without init_gevent users run one at a time, and nothing else tells: the check does."""
-    without = "import locust, grpc.experimental.gevent as g; g.init_gevent = lambda: None"
-    status, _, err = run("-c", f"{without}; from locustfiles import overlap; overlap.check()", env=image)
-    assert status == 1
+@pytest.mark.parametrize(("script", "before"), [(ALONE, "side by side"), (UNPATCHED, "")], ids=["alone", "unpatched"])
+def test_users_that_take_turns_are_caught(script: str, before: str, image: dict[str, str]) -> None:
+    """The check of each process with users passes; it fails in one whose user waits without a thread, and where users
+    run one at a time without init_gevent, of which nothing else tells."""
+    status, out, err = run("-c", script, env=image)
+    assert (status, out.strip()) == (1, before)
     assert "one at a time" in err

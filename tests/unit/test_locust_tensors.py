@@ -72,12 +72,14 @@ def test_requests_are_those_of_triton_s_own_client(model: Model, batch: int) -> 
         one.name: np.stack([item[one.name] for item in items[:batch]]) if model.max_batch else items[0][one.name]
         for one in model.inputs
     }
-    asked, named, ours = [], [], tensors.encode("HTTP", model, items, 0, batch)
-    for one in model.inputs:
-        asked.append(http_client.InferInput(one.name, list(arrays[one.name].shape), one.datatype))
-        asked[-1].set_data_from_numpy(arrays[one.name])
-        named.append(grpc_client.InferInput(one.name, list(arrays[one.name].shape), one.datatype))
-        named[-1].set_data_from_numpy(arrays[one.name])
+    ours = tensors.encode("HTTP", model, items, 0, batch)
+    asked, named = (
+        [
+            kind.InferInput(one.name, list(arrays[one.name].shape), one.datatype).set_data_from_numpy(arrays[one.name])
+            for one in model.inputs
+        ]
+        for kind in (http_client, grpc_client)
+    )
     body, length = http_client.InferenceServerClient.generate_request_body(asked)
     mine = int(ours.headers["inference-header-content-length"])
     assert ours.body[mine:] == body[length:]
@@ -91,17 +93,14 @@ def test_requests_are_those_of_triton_s_own_client(model: Model, batch: int) -> 
     assert ours.images == batch
 
 
-def test_a_model_is_what_its_metadata_says(triton: None) -> None:
-    """The batch dimension is Triton's own; strings in shapes are numbers; one request for each model."""
+def test_a_model_is_what_its_metadata_says(triton: None, artifacts: Path) -> None:
+    """The batch dimension is Triton's own; strings in shapes are numbers; one request for each model. What Triton says
+    of a model that it has not reaches the caller."""
     chosen = Settings("edge:8080", batch=8)
     assert calls.model_of(ROUTES["onnx-http"], chosen) == MIXED
     assert calls.requests_of(ROUTES["onnx-grpc"], chosen)[0].images == 8
     with pytest.raises(BadSetting, match="mixed takes 8 at once: choose batch 1 to 8"):
         calls.requests_of(ROUTES["onnx-http"], Settings("edge:8080", batch=9))
-
-
-def test_an_unknown_model_is_said(triton: None, artifacts: Path) -> None:
-    """What Triton says of a model that it has not reaches the caller."""
     declare(artifacts, "other", None, images=False)
     with pytest.raises(CallError, match=r"HTTP 404: .*unknown model"):
         calls.requests_of(ROUTES["onnx-http"], Settings("edge:8080"))
@@ -134,11 +133,14 @@ GOOD: dict[str, Output] = {
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_whole_answer_passes_and_is_one_vector(protocol: str) -> None:
-    """Every output with a row per item; all of them by name, after a 1, are what parity compares."""
+    """Every output with a row per item; all of them by name, after a 1, are what parity compares. Garbage is a wrong
+    answer, not a crash."""
     answer = Answer(*kserve(protocol, **GOOD))
     tensors.check(protocol, MIXED, answer, 2)
     assert tensors.flat(protocol, answer)[-4:].tolist() == [1, 2, 3, 4]
     assert len(tensors.flat(protocol, answer)) == 1 + len(GOOD["label"][2]) + 4
+    with pytest.raises(WrongAnswer):
+        tensors.check(protocol, MIXED, Answer(b"\xff\xff{", {"inference-header-content-length": "3"}), 2)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -154,13 +156,6 @@ def test_a_part_of_an_answer_is_wrong(protocol: str, outputs: dict[str, Any], sa
     """A missing output, another number of rows, bytes that are not the shape's."""
     with pytest.raises(WrongAnswer, match=says):
         tensors.check(protocol, MIXED, Answer(*kserve(protocol, **outputs)), 2)
-
-
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_garbage_is_no_answer(protocol: str) -> None:
-    """Bytes that are no KServe answer are a wrong answer, not a crash."""
-    with pytest.raises(WrongAnswer):
-        tensors.check(protocol, MIXED, Answer(b"\xff\xff{", {"inference-header-content-length": "3"}), 2)
 
 
 def test_bf16_is_the_upper_half_of_a_float() -> None:

@@ -1,15 +1,15 @@
 """The client of the distance proxy: what it asks Toxiproxy to do, and what it says when that fails."""
 
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
 
 import pytest
 
 from locustfiles import toxiproxy
 from locustfiles.clients import CallError
 from locustfiles.toxiproxy import Distance
+from tests.unit.locust_servers import Reply, answering
 
 
 @pytest.mark.parametrize(
@@ -28,47 +28,30 @@ def test_another_text_is_refused_with_an_example(text: str) -> None:
         toxiproxy.parse(text)
 
 
-class Toxiproxy(BaseHTTPRequestHandler):
+class Toxiproxy:
     """Keeps what it was asked, and has two toxics from before."""
 
-    asked: list[tuple[str, str, object]]
-    fails = ""
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str, Any]] = []
+        self.fails = ""
 
-    def do_GET(self) -> None:
-        self._answer([{"name": "latency-upstream"}, {"name": "bandwidth-upstream"}])
-
-    def do_POST(self) -> None:
-        self._answer({})
-
-    def do_DELETE(self) -> None:
-        self._answer({})
-
-    def _answer(self, body: object) -> None:
-        sent = self.rfile.read(int(self.headers.get("content-length", 0)))
-        self.asked.append((self.command, self.path, json.loads(sent) if sent else None))
-        failed = self.fails and self.fails in self.path
-        self.send_response(409 if failed else 200)
-        self.end_headers()
-        self.wfile.write(b'{"error": "no"}' if failed else json.dumps(body).encode())
-
-    def log_message(self, *_: object) -> None:
-        pass
+    def answer(self, method: str, path: str, _: object, sent: bytes) -> Reply:
+        self.asked.append((method, path, json.loads(sent) if sent else None))
+        if self.fails and self.fails in path:
+            return 409, b'{"error": "no"}', {}
+        found = [{"name": "latency-upstream"}, {"name": "bandwidth-upstream"}] if method == "GET" else {}
+        return 200, json.dumps(found).encode(), {}
 
 
 @pytest.fixture
-def proxy(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Toxiproxy]]:
-    handler = type("Handler", (Toxiproxy,), {"asked": []})
-    server = HTTPServer(("127.0.0.1", 0), handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    monkeypatch.setattr(toxiproxy, "API", f"http://127.0.0.1:{server.server_port}")
-    yield handler
-    server.shutdown()
-    thread.join()
-    server.server_close()
+def proxy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Toxiproxy]:
+    found = Toxiproxy()
+    with answering(found.answer) as port:
+        monkeypatch.setattr(toxiproxy, "API", f"http://127.0.0.1:{port}")
+        yield found
 
 
-def test_what_was_there_before_is_taken_off(proxy: type[Toxiproxy]) -> None:
+def test_what_was_there_before_is_taken_off(proxy: Toxiproxy) -> None:
     """Old connections end first and old toxics go; then both ways get a new connection's cost, a bandwidth, a delay."""
     toxiproxy.apply("25ms-100mbit")
     asked = proxy.asked
@@ -79,22 +62,17 @@ def test_what_was_there_before_is_taken_off(proxy: type[Toxiproxy]) -> None:
         "/proxies/edge/toxics/bandwidth-upstream",
     ]
     toxics = [body for method, path, body in asked if method == "POST" and path.endswith("/toxics")]
-    assert all(isinstance(body, dict) for body in toxics)
-    of = [(body["stream"], body["type"], body["attributes"]) for body in toxics if isinstance(body, dict)]
+    of = [(body["stream"], body["type"], body["attributes"]) for body in toxics]
     assert sum(attributes.get("latency", 0) for _, _, attributes in of) == 25
     assert {attributes["rate"] for _, kind, attributes in of if kind == "bandwidth"} == {12_500}  # kB/s
     assert {stream for stream, _, _ in of} == {"upstream", "downstream"}
     tcp = {stream: attributes for stream, kind, attributes in of if kind == "tcp"}
-    assert tcp == {"upstream": _tcp(handshake=True), "downstream": _tcp(handshake=False)}
+    # The client's way begins with a round trip; the window of each grows by round trips.
+    assert tcp == {name: {"round_trip": 25, "handshake": name == "upstream"} for name in ("upstream", "downstream")}
     assert [kind for stream, kind, _ in of if stream == "downstream"] == ["tcp", "bandwidth", "latency"]
 
 
-def _tcp(*, handshake: bool) -> dict[str, object]:
-    """The client's way begins with a round trip; the window of each grows by round trips."""
-    return {"round_trip": 25, "handshake": handshake}
-
-
-def test_a_failure_says_what_the_proxy_said(proxy: type[Toxiproxy]) -> None:
+def test_a_failure_says_what_the_proxy_said(proxy: Toxiproxy) -> None:
     """A refused toxic is no distance."""
     proxy.fails = "toxics"
     with pytest.raises(CallError, match="the distance proxy: HTTP 409"):

@@ -44,6 +44,8 @@ from tests.unit.tiny_artifacts import declare
 QUICK_S, FULL_S = 120, 900
 """How long a study may take: the quick form is a test of the stack's, the whole one fits into a break."""
 
+ACROSS = {"size": lists.LIST, "distance": WORLD}
+
 every = pytest.mark.parametrize("study", STUDIES.values(), ids=lambda study: study.name)
 # Findings of the 5-way comparison are about several cells at once: test_bench_analysis.py.
 others = pytest.mark.parametrize("study", list(STUDIES.values())[1:], ids=lambda study: study.name)
@@ -128,11 +130,11 @@ def test_a_row_is_one_way_to_ask(study: Study) -> None:
         ("encodings", {"name": "seldon-grpc-ndarray-raw", "size": MANY}, [46.03]),
         ("encodings", {"name": "seldon-grpc-tftensor-raw", "size": ONE}, []),
         ("encodings", {"name": "onnx-http"}, []),
-        ("distance", {"route": lists.GRPC_NEW, "size": lists.LIST, "distance": WORLD}, [55457, 22730, 22745]),
-        ("distance", {"route": lists.PROTOBUF, "size": lists.LIST, "distance": CITY}, [665]),
-        ("distance", {"route": lists.GRPC, "size": FEW, "distance": WORLD}, []),
-        ("distance", {"route": lists.CHUNKS, "size": lists.LIST, "distance": WORLD}, []),
-        ("distance", {"route": lists.GRPC, "size": lists.LIST, "distance": OCEAN}, []),
+        ("distance", {"route": lists.GRPC_NEW} | ACROSS, [55457, 22730, 22745]),
+        ("distance", {"route": lists.PROTOBUF} | ACROSS | {"distance": CITY}, [665]),
+        ("distance", {"route": lists.GRPC} | ACROSS | {"size": FEW}, []),
+        ("distance", {"route": lists.CHUNKS} | ACROSS, []),
+        ("distance", {"route": lists.GRPC} | ACROSS | {"distance": OCEAN}, []),
         ("frames", {"name": SHM}, [95]),
         ("frames", {"name": "frames-grpc-stream"}, []),
         ("format", {"route": "onnx-http", "batch": 8}, [869.2, 1466.9]),
@@ -172,15 +174,13 @@ def between(a: Cell, b: str, value: float, measure: str = P50, wide: float = 0.0
     """The ratio of a cell to the same one of row `b`, with an interval around `value`."""
     low, high = value * (1 - wide), value * (1 + wide)
     verdict = "lower" if high < 1 else "higher" if low > 1 else "no difference shown"
-    about: dict[str, Any] = {
-        "a": a.id,
-        "b": replace(a, name=b, route=b).id,
-        "a_name": a.name,
-        "b_name": b,
-        "measure": measure,
-    }
+    about: dict[str, Any] = {"a": a.id, "b": replace(a, name=b, route=b).id, "a_name": a.name, "b_name": b}
     about |= {"batch": a.batch, "users": a.users, "value": value, "low": low, "high": high, "verdict": verdict}
-    return about | {"why": ["bytes sent: 1"]} | more
+    return about | {"measure": measure, "why": ["bytes sent: 1"]} | more
+
+
+def ratio(verdict: str, value: float, low: float | None, high: float | None, **more: Any) -> dict[str, Any]:
+    return between(Cell("a", "a"), "b", value, **{"verdict": verdict, "low": low, "high": high} | more)
 
 
 def judged(study: Study, strength: float) -> dict[str, str]:
@@ -188,9 +188,8 @@ def judged(study: Study, strength: float) -> dict[str, str]:
     factors = {cell.id: asdict(cell) for cell in study.cells(False)}
     found = {}
     for claim in study.claims:
-        right = (
-            1.0 if claim.expected == EQUAL and strength > 1 else 1 / strength if claim.expected == LOWER else strength
-        )
+        equal = 1.0 if strength > 1 else strength
+        right = {EQUAL: equal, LOWER: 1 / strength, HIGHER: strength}[claim.expected]
         wrong = 3.0 if claim.expected == EQUAL else 1 / right
         ratios = [
             between(cell, b, right if claim.where(factors[cell.id]) else wrong, claim.measure)
@@ -221,14 +220,9 @@ def test_claims_are_judged_by_their_own_cells(study: Study, strength: float) -> 
         ("torchserve", "T1", {"gather": True}, {}),
         ("base", "B3a", {"gather": True, "photo": "360x640"}, {"gather": True, "photo": "1080x1920"}),
         ("encodings", "E2", {"size": ONE}, {"size": MANY}),
-        ("distance", "D1", {"size": lists.LIST, "distance": WORLD}, {"size": lists.LIST, "distance": OCEAN}),
-        ("distance", "D1", {"size": lists.LIST, "distance": WORLD}, {"size": FEW, "distance": WORLD}),
-        (
-            "distance",
-            "D1",
-            {"size": lists.LIST, "distance": WORLD},
-            {"size": lists.LIST, "distance": WORLD, "policy": "cold"},
-        ),
+        ("distance", "D1", ACROSS, ACROSS | {"distance": OCEAN}),
+        ("distance", "D1", ACROSS, ACROSS | {"size": FEW}),
+        ("distance", "D1", ACROSS, ACROSS | {"policy": "cold"}),
         ("format", "F1", {}, {"distance": FAR}),
         ("format", "F2", {"distance": FAR}, {}),
         ("format", "F5", {}, {"users": 8}),
@@ -267,11 +261,6 @@ def test_claims_about_sizes_are_judged_by_the_bytes(compressed: int, marks: list
     assert "2.64x the bytes" in judged["D9"]["text"]
 
 
-def ratio(verdict: str, value: float, low: float | None, high: float | None, **more: object) -> dict[str, object]:
-    about = {"a": "a/b1/c1", "b": "b/b1/c1", "a_name": "a", "b_name": "b", "measure": P50, "why": ["bytes sent: 1"]}
-    return about | {"verdict": verdict, "value": value, "low": low, "high": high} | more
-
-
 FASTER = Claim("C1", "a is faster", "0.5x", [("a", "b")], LOWER)
 FOUR_TIMES = Claim("C2", "a is four times faster", "0.25x", [("a", "b")], LOWER, size=4)
 SAME = Claim("C4", "a and b are the same", "1.0x", [("a", "b")], EQUAL)
@@ -289,11 +278,7 @@ TWICE = Claim("C3", "a takes twice as long", "2x", [("a", "b")], HIGHER, size=2)
         (FASTER, ratio("lower", 0.5, None, None), claims.UNCLEAR),
         (FOUR_TIMES, ratio("lower", 0.5, 0.4, 0.6), claims.CONTRADICTS),  # 2.5 times at most
         (FOUR_TIMES, ratio("lower", 0.35, 0.3, 0.4), claims.SHOWS),  # 3.3 times at most: 80 % of four
-        (
-            FOUR_TIMES,
-            ratio("no difference shown", 0.8, 0.5, 1.3),
-            claims.CONTRADICTS,
-        ),  # no difference, or twice at most
+        (FOUR_TIMES, ratio("no difference shown", 0.8, 0.5, 1.3), claims.CONTRADICTS),  # twice at most
         (FOUR_TIMES, ratio("no difference shown", 0.6, 0.2, 1.8), claims.UNCLEAR),
         (FOUR_TIMES, ratio("no verdict", 0.9, 0.8, 1.0), claims.UNCLEAR),
         (TWICE, ratio("higher", 1.2, 1.1, 1.3), claims.CONTRADICTS),
@@ -323,7 +308,7 @@ def test_a_ratio_shows_a_claim_or_contradicts_it(claim: Claim, found: dict[str, 
 def test_only_all_together_decide_a_claim(found: list[dict[str, object]], verdict: str) -> None:
     """Reproduced where every ratio shows it, not reproduced where every one contradicts it; the cause is a factor."""
     study = Study("s", "Q?", "", {}, lambda _: [], {("a", "b"): "x"}, [Measure("p50, ms", P50)], claims=[FASTER])
-    (judged,) = claims.judge(study, {"a/b1/c1": {}, "b/b1/c1": {}}, found)
+    (judged,) = claims.judge(study, {Cell(name, name).id: {} for name in "ab"}, found)
     assert (judged["id"], judged["verdict"]) == ("C1", verdict)
     assert ("bytes sent: 1" in judged["cause"]) == (bool(found) and found[0]["measure"] == P50)
 
@@ -372,19 +357,13 @@ def test_without_a_verdict_there_is_no_answer(study: Study) -> None:
     assert study.answer({"cells": [], "analysis": {"ratios": [], "cells": []}}) == ""
 
 
-def test_the_answer_of_base() -> None:
-    """With the light client and with httpx, where both have a verdict."""
+def test_the_answers_of_base_and_torchserve() -> None:
+    """With the light client and with httpx, where both have a verdict; of gathers alone."""
     cell = cell_of("base", "echo-grpc-structured", gather=True)
-    light, original = (
-        between(cell, f"{way}-structured", value, PER_SECOND)
-        for way, value in (("echo-http", 1.5), ("echo-httpx", 3.0))
-    )
+    ways = {"echo-http": 1.5, "echo-httpx": 3.0}
+    light, original = (between(cell, f"{way}-structured", value, PER_SECOND) for way, value in ways.items())
     assert said("base", light, original).endswith("1.50x for structured requests (3.00x where httpx asks).")
     assert said("base", light) == ""
-
-
-def test_the_answer_of_torchserve() -> None:
-    """Of gathers alone."""
     gather, alone = (cell_of("torchserve", "torchserve-grpc", gather=gather) for gather in (True, False))
     ratios = [between(cell, "torchserve-http", value, PER_SECOND) for cell, value in ((gather, 0.97), (alone, 2.0))]
     assert said("torchserve", *ratios).endswith("in gathers of 20: 0.97x with gRPC as REST.")
@@ -392,14 +371,12 @@ def test_the_answer_of_torchserve() -> None:
 
 def test_the_answer_of_distance() -> None:
     """Across the world: what a kept connection, a channel per call and the encoding make of it."""
-    grpc, new, form = (
-        between(cell_of("distance", a, distance=WORLD), b, value)
-        for a, b, value in (
-            (lists.GRPC, lists.PROTOBUF, 1.01),
-            (lists.GRPC_NEW, lists.PROTOBUF, 6.91),
-            (lists.PROTOBUF, lists.JSON, 0.82),
-        )
+    rows = (
+        (lists.GRPC, lists.PROTOBUF, 1.01),
+        (lists.GRPC_NEW, lists.PROTOBUF, 6.91),
+        (lists.PROTOBUF, lists.JSON, 0.82),
     )
+    grpc, new, form = (between(cell_of("distance", a, distance=WORLD), b, value) for a, b, value in rows)
     whole = said("distance", grpc, new, form)
     for words in ("300 ms", "1.01 times as long", "6.91 times with a channel per call", "0.82 times as long as with"):
         assert words in whole
@@ -423,20 +400,14 @@ def test_the_answer_of_frames() -> None:
 
 def test_the_answer_of_encodings_counts_encode_call_and_decode() -> None:
     """The least sum is named first; a marked cell is not ranked, and one row alone is no answer."""
-    costs = {
-        "onnx-http-json": (90.0, 40.0),
-        "onnx-http": (1.0, 9.0),
-        "onnx-grpc-typed": (0.1, 0.1),
-        "onnx-grpc": (2.0, 9.5),
-    }
-    cells = [Cell(name, name) for name in KSERVE]
-    analysed = [
-        {"id": cell.id, "p50_ms": {"value": call}, "encode_ms": encode, "decode_ms": 0.5, "marks": []}
-        for cell in cells
-        for encode, call in (costs[cell.name],)
+    costs = {"onnx-http-json": (90, 40), "onnx-http": (1, 9), "onnx-grpc-typed": (0.1, 0.1), "onnx-grpc": (2, 9.5)}
+    cells = {name: Cell(name, name) for name in KSERVE}
+    analysed: list[dict[str, Any]] = [
+        {"id": cell.id, "p50_ms": {"value": costs[name][1]}, "encode_ms": costs[name][0], "decode_ms": 0.5, "marks": []}
+        for name, cell in cells.items()
     ]
-    analysed[list(KSERVE).index("onnx-grpc-typed")]["marks"] = ["its answers do not agree"]
-    result = {"cells": [{"id": c.id, "name": c.name, "size": c.size} for c in cells], "analysis": {"cells": analysed}}
+    analysed[list(cells).index("onnx-grpc-typed")]["marks"] = ["its answers do not agree"]
+    result = {"cells": [asdict(c) | {"id": c.id} for c in cells.values()], "analysis": {"cells": analysed}}
     found = STUDIES["encodings"].answer(result)
     for words in ("onnx-http: 10.5 ms", "onnx-grpc 12 ms, onnx-http-json 130 ms", "not ranked"):
         assert words in found

@@ -68,25 +68,16 @@ def test_every_row_asks_for_so_many_vectors(row: str) -> None:
 
 @pytest.mark.parametrize("row", ROWS)
 def test_every_row_reads_the_same_numbers(row: str) -> None:
-    """[N,6], to the last bit, whatever carried them; the check after each call takes the answer."""
+    """[N,6], to the last bit, whatever carried them. The check after each call takes the answer, but not one of half as
+    many vectors, a message without its last byte, or JSON where gzip was asked for."""
     form, answer = WAYS[row].format, served(row)
     form.check(answer, len(NUMBERS))
     assert np.array_equal(form.read(answer), NUMBERS)
-
-
-@pytest.mark.parametrize("row", ROWS)
-def test_an_answer_with_fewer_vectors_is_wrong(row: str) -> None:
-    """Twice as many were asked for."""
     with pytest.raises(WrongAnswer):
-        WAYS[row].format.check(served(row), 2 * len(NUMBERS))
-
-
-def test_an_answer_that_ends_in_a_vector_is_wrong() -> None:
-    """A protobuf answer without its last byte; JSON where gzip was asked for."""
-    with pytest.raises(WrongAnswer, match="no whole number of 2500 vectors"):
-        WAYS[PROTOBUF].format.check(Answer(served(PROTOBUF).body[:-1]), len(NUMBERS))
-    with pytest.raises(WrongAnswer, match="not a gzip answer"):
-        WAYS[GZIP].format.check(served(JSON), len(NUMBERS))
+        form.check(answer, 2 * len(NUMBERS))
+    if broken := {PROTOBUF: Answer(answer.body[:-1]), GZIP: served(JSON)}.get(row):
+        with pytest.raises(WrongAnswer):
+            form.check(broken, len(NUMBERS))
 
 
 def test_rows_differ_in_one_thing() -> None:

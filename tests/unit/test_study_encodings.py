@@ -19,9 +19,6 @@ from locustfiles.study_routes import WAYS
 from locustfiles.study_routes.encodings import MANY, RAW, SELDON, kserve_json, kserve_typed, values
 from tests.unit.tiny_artifacts import tiny
 
-SIZES = pytest.mark.parametrize("size", [ONE, MANY])
-ROWS = pytest.mark.parametrize("row", SELDON)
-
 
 def sent(row: str, size: str) -> bytes:
     return WAYS[row].format.encode(Images((), Path(), "", size)).body
@@ -34,23 +31,18 @@ def answered(row: str, size: str) -> Answer:
     return Answer(serve(sent(row, size), route.headers.get("x-mode"), Stages()))
 
 
-@SIZES
-@ROWS
-def test_every_form_holds_the_same_values(row: str, size: str) -> None:
-    """Whatever the form, the gateway's array has the published benchmark's values: integers from 0, in one row."""
+@pytest.mark.parametrize("size", [ONE, MANY])
+@pytest.mark.parametrize("row", SELDON)
+def test_every_form_holds_the_same_values_and_is_read_alike(row: str, size: str) -> None:
+    """Whatever the form, the gateway's array has the published benchmark's values: integers from 0, in one row. It
+    answers with one number: decoded, the sum of the values; raw, 1."""
     if WAYS[row].cluster == "seldon-http":
-        form, decoded = payload.decode_json(json.loads(sent(row, size)))
+        named, decoded = payload.decode_json(json.loads(sent(row, size)))
     else:
-        form, decoded = payload.decode_proto(prediction_pb2.SeldonMessage.FromString(sent(row, size)))
-    assert form == row.removesuffix(RAW).rpartition("-")[2]
+        named, decoded = payload.decode_proto(prediction_pb2.SeldonMessage.FromString(sent(row, size)))
+    assert named == row.removesuffix(RAW).rpartition("-")[2]
     assert decoded.shape == (1, int(size))
     assert np.array_equal(decoded, values(size))
-
-
-@SIZES
-@ROWS
-def test_every_answer_is_read_alike(row: str, size: str) -> None:
-    """Decoded, the sum of the values; raw, 1: one number, whatever the form and the protocol."""
     form = WAYS[row].format
     found = answered(row, size)
     form.check(found, 1)

@@ -11,7 +11,6 @@ import simplejpeg
 
 from bench.analysis.analysis import analyse
 from bench.measure.launcher import Launcher, Window, launcher
-from bench.measure.measured import Visit
 from bench.result import Interval
 from bench.studies.frames import FRAMES, FULL_HD
 from locustfiles.answers import WrongAnswer
@@ -19,19 +18,8 @@ from locustfiles.clients import CallError, Payload
 from locustfiles.clients.frames import Changed, DoubleBuffered, SharedMemory, own_memory
 from locustfiles.payloads import Images
 from locustfiles.study_routes import WAYS
-from locustfiles.study_routes.frames import (
-    DOUBLE,
-    HD,
-    IN_PROCESS,
-    JPEG_HTTP,
-    PAN,
-    ROWS,
-    SHM,
-    ZMQ,
-    camera,
-    encode,
-)
-from tests.unit.bench_runs import change, synthetic_run
+from locustfiles.study_routes.frames import DOUBLE, HD, IN_PROCESS, JPEG_HTTP, PAN, ROWS, SHM, ZMQ, camera, encode
+from tests.unit.bench_runs import change, synthetic_run, to
 from tests.unit.frames_server import frames_server
 from tests.unit.tiny_artifacts import tiny
 
@@ -121,8 +109,17 @@ def test_one_frame_ahead_each_call_answers_with_the_frame_before(
     assert [path.name for path in Path(environment["FRAMES"]).iterdir()] == ["zmq"]
 
 
-def test_a_client_says_that_its_folder_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the volume is not mounted, shared memory fails with what to look at."""
+def test_a_client_says_that_the_server_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the profile is off the volume is empty; what was put there is gone with the client. Where the volume is not
+    mounted the client says so."""
+    monkeypatch.setenv("FRAMES", str(tmp_path))
+    for row in (SHM, DOUBLE, ZMQ):
+        made: Any = WAYS[row].format.client
+        opened = made("", "zmq", {}, lambda: None)
+        with pytest.raises(CallError, match="docker compose --profile transport up"):
+            opened.send(camera(HD)[0])
+        opened.close()
+        assert list(tmp_path.iterdir()) == []
     monkeypatch.setenv("FRAMES", str(tmp_path / "absent"))
     client = SharedMemory("", "zmq", {}, lambda: None)
     with pytest.raises(CallError, match="is the volume `frame-memory` mounted"):
@@ -130,35 +127,22 @@ def test_a_client_says_that_its_folder_is_missing(tmp_path: Path, monkeypatch: p
     client.close()
 
 
-def test_a_client_says_that_the_server_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the profile is off the volume is empty; what was put there is gone with the client."""
-    monkeypatch.setenv("FRAMES", str(tmp_path))
-    for row in (SHM, DOUBLE, ZMQ):
-        client = WAYS[row].format.client
-        assert client
-        opened = client("", "zmq", {}, lambda: None)
-        with pytest.raises(CallError, match="docker compose --profile transport up"):
-            opened.send(camera(HD)[0])
-        opened.close()
-        assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.parametrize(("height", "width"), [(720, 1280), (1080, 1920)])
 def test_memory_of_its_own_is_in_huge_pages_at_every_size(height: int, width: int) -> None:
     """Where the kernel has some to give: as the shared memory's are."""
+
+    def huge_kb() -> int:
+        smaps = Path("/proc/self/smaps").read_text().splitlines()
+        return sum(int(line.split()[1]) for line in smaps if line.startswith("AnonHugePages"))
+
     enabled = Path("/sys/kernel/mm/transparent_hugepage/enabled")
-    before = _huge_kb()
+    before = huge_kb()
     frame = own_memory(height, width, 3)
     assert frame.shape == (height, width, 3)
     assert not frame.any()
     frame[:] = 1
     if enabled.exists() and "[never]" not in enabled.read_text():
-        assert _huge_kb() > before
-
-
-def _huge_kb() -> int:
-    smaps = Path("/proc/self/smaps").read_text().splitlines()
-    return sum(int(line.split()[1]) for line in smaps if line.startswith("AnonHugePages"))
+        assert huge_kb() > before
 
 
 def test_a_frame_that_is_not_the_inverted_one_is_wrong() -> None:
@@ -180,10 +164,7 @@ def test_a_client_that_works_hard_is_no_reason_for_doubt() -> None:
     """The study has no gate; the CPU time of a frame is that of the client's process and what the server said."""
     run = synthetic_run(study="frames", names=["onnx-http"], batches=[1], users=[1])
 
-    def edit(visit: Visit) -> None:
-        visit.client_cpu, visit.counted_s, visit.requests = 0.9, 2.0, visit.server_requests or 0
-        visit.stages_ms["server.cpu"] = 2.5
-
+    edit = to(client_cpu=0.9, counted_s=2.0, stages_ms={"server.cpu": 2.5})
     (cell,) = analyse(change(run, lambda _: True, edit))["cells"]
     assert cell["marks"] == []
     assert cell["server_cpu_ms"] == Interval(2.5)
