@@ -495,7 +495,8 @@ def _published_plot(study: Study, part: Part) -> model.Picture | None:
         if said:
             lines[f"{time.group}, {time.label}"] = {THIS_RUN: time} | said
     caption = (
-        "The same ratio, as time. Filled with its interval: this run. Open: the published tables, without intervals."
+        "The same ratio, as time. Filled with its interval: this run. Open: the published tables, which have no"
+        " intervals."
     )
     plot = plots.published(THIS_RUN, lines, "gRPC faster", "HTTP faster")
     return model.Picture("gRPC against HTTP: published and here", caption, plot, only=HTML) if plot else None
