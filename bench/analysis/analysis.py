@@ -288,13 +288,13 @@ def doubt_what_may_be_chance(ratios: Sequence[Ratio]) -> None:
 def _divide(run: Run, a: Measured, b: Measured, measure: str, resamples: int) -> tuple[Estimate | None, int]:
     """a / b over the blocks that both have, and how many those are."""
     found = [a.estimates, b.estimates]
-    blocks = {window.block for window in a.windows} & {window.block for window in b.windows}
+    windows = statistics.shared(a.windows, b.windows)
+    blocks = len(windows[0])
     if [window.block for window in a.windows] != [window.block for window in b.windows]:
-        windows = statistics.shared(a.windows, b.windows)
         found = [_estimates(run, one.cell, mine, resamples) for one, mine in zip((a, b), windows, strict=True)]
     if measure not in found[0] or measure not in found[1]:
-        return None, len(blocks)
-    return statistics.ratio(found[0][measure], found[1][measure]), len(blocks)
+        return None, blocks
+    return statistics.ratio(found[0][measure], found[1][measure]), blocks
 
 
 def _verdict(interval: Interval | None, measure: str, a: str, b: str, reasons: Sequence[str]) -> tuple[Verdict, str]:
