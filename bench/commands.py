@@ -5,7 +5,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from bench.report import documents, results, study_page, summary
 from bench.report import report as pages
 from bench.result import Analysis
 from bench.studies import STUDIES
+from bench.studies.study import cross
 from locustfiles import serving, settings
 from locustfiles.calls import model_of
 from locustfiles.clients.policy import POLICIES, POOLED
@@ -33,6 +33,11 @@ from locustfiles.study_routes.fiveway import BATCHES, CONCURRENCY
 from locustfiles.study_routes.fiveway import ROWS as FIVEWAY_ROWS
 
 AA, FIVEWAY = "aa", "fiveway"
+TARGET_HELP = "edge, direct, or http://host:port of an edge elsewhere; a study has its own"
+DISTANCE_HELP = (
+    "instead of the study's: round trip and bandwidth between client and edge, like 0ms-100mbit,150ms-100mbit;"
+    " the profile `transport` has the proxy"
+)
 
 
 def parsers() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]]:
@@ -72,16 +77,9 @@ def _studies(commands: _Commands) -> None:
         command.add_argument("--quick", action="store_true", help="fewer cells, shorter: to see that it works")
         rows = f"which rows; default: all that fit of {', '.join(STUDY_ROUTES[name])}"
         command.add_argument("--routes", type=_names, metavar="A,B", help=rows)
-        command.add_argument(
-            "--policy", type=_names, metavar="P,P", help=f"instead of the study's: {', '.join(POLICIES)}"
-        )
-        command.add_argument(
-            "--distance",
-            type=_names,
-            metavar="D,D",
-            help="instead of the study's: round trip and bandwidth between client and edge, like"
-            " 0ms-100mbit,150ms-100mbit; the profile `transport` has the proxy",
-        )
+        policies = f"instead of the study's: {', '.join(POLICIES)}"
+        command.add_argument("--policy", type=_names, metavar="P,P", help=policies)
+        command.add_argument("--distance", type=_names, metavar="D,D", help=DISTANCE_HELP)
         if name == FIVEWAY:
             _matrix(command)
             command.add_argument("--photo", default=photo_sizes()[0], help=f"size: {', '.join(photo_sizes())}")
@@ -126,13 +124,7 @@ def _command(
     """A command that measures, with the options that all of these have."""
     command = commands.add_parser(name, help=text, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     command.set_defaults(run=run)
-    command.add_argument(
-        "--target",
-        type=_names,
-        default=[settings.EDGE],
-        metavar="T,T",
-        help="edge, direct, or http://host:port of an edge elsewhere; a study has its own",
-    )
+    command.add_argument("--target", type=_names, default=[settings.EDGE], metavar="T,T", help=TARGET_HELP)
     command.add_argument("--host", default="http://edge:8080", help="the edge of this stack")
     command.add_argument("--blocks", type=int, help="how often each cell is visited (at least 3 for a verdict)")
     command.add_argument("--seconds", type=float, help="length of each visit at batch 1; twice as long at batch 32")
@@ -144,12 +136,9 @@ def _command(
 def _matrix(
     command: argparse.ArgumentParser, batches: Sequence[int] | None = None, concurrency: Sequence[int] | None = None
 ) -> None:
-    command.add_argument(
-        "--batches", type=_numbers, default=batches, metavar="N,N", help="images per request, with one user"
-    )
-    command.add_argument(
-        "--concurrency", type=_numbers, default=concurrency, metavar="N,N", help="users at once, at batch 1"
-    )
+    images, users = "images per request, with one user", "users at once, at batch 1"
+    command.add_argument("--batches", type=_numbers, default=batches, metavar="N,N", help=images)
+    command.add_argument("--concurrency", type=_numbers, default=concurrency, metavar="N,N", help=users)
 
 
 def _names(text: str) -> list[str]:
@@ -171,23 +160,11 @@ def fiveway(options: argparse.Namespace) -> int:
         largest = largest_batch(routes[0], options) if routes else 1
         batches = [batch for batch in (plan.QUICK_BATCHES if options.quick else BATCHES) if batch <= largest]
     concurrency = options.concurrency if options.concurrency is not None else CONCURRENCY
-    cells = [
-        cell
-        for target, policy, route, distance in product(options.target, options.policy, routes, options.distance or [""])
-        for cell in plan.matrix(
-            Cell(
-                route,
-                route,
-                policy=policy,
-                target=target,
-                photo=options.photo,
-                rate=options.rate,
-                distance=distance,
-            ),
-            batches,
-            concurrency,
-        )
-    ]
+    bases = cross(
+        Cell("", "", photo=options.photo, rate=options.rate),
+        target=options.target, policy=options.policy, route=routes, distance=options.distance or [""],
+    )  # fmt: skip
+    cells = [cell for base in bases for cell in plan.matrix(base, batches, concurrency)]
     check(cells, options)
     if options.method == plan.PUBLISHED_METHOD:
         return measure(plan.published(cells, options.seed), options)
@@ -252,9 +229,8 @@ def measure(chosen: Plan, options: argparse.Namespace) -> int:
     """Carry the plan out, keep it, say what came out."""
     price = getattr(options, "price_per_hour", None)
     environment = collect(vars(options))
-    folder = new_folder(
-        options.results, environment, chosen.study if chosen.method == plan.FAIR else f"{chosen.study}-published"
-    )
+    name = chosen.study if chosen.method == plan.FAIR else f"{chosen.study}-published"
+    folder = new_folder(options.results, environment, name)
     steps = chosen.blocks * len(chosen.cells)
 
     def save(run: Run) -> None:
@@ -284,30 +260,20 @@ def judged(run: Run, price_per_hour: float | None) -> Analysis:
 
 
 def cross_check(options: argparse.Namespace) -> int:
-    cells = [
-        Cell(route, route, users=users, target=target)
-        for target in options.target
-        for route in options.routes or settings.fit(FIVEWAY_ROWS, serving.now())
-        for users in options.concurrency
-    ]
+    routes = options.routes or settings.fit(FIVEWAY_ROWS, serving.now())
+    cells = cross(Cell("", ""), target=options.target, route=routes, users=options.concurrency)
     check(cells, options)
     window = _window(options, quick=False)
     environment = collect(vars(options))
-    folder = new_folder(options.results, environment, "truth")
-    blocks = options.blocks or plan.FULL_BLOCKS
+    folder = new_folder(options.results, environment, truth.STUDY)
+    blocks, seconds = options.blocks or plan.FULL_BLOCKS, options.seconds or plan.FULL_WINDOW.seconds
     with launcher(options.host, options.seed) as load, Progress(2 * blocks * len(cells)) as progress:
 
         def visit(cell: Cell, block: int) -> Visit:
             return load.visit(cell, window(cell), block, 0)
 
         rows = truth.cross_check(
-            cells,
-            visit,
-            blocks=blocks,
-            seconds=options.seconds or plan.FULL_WINDOW.seconds,
-            host=options.host,
-            seed=options.seed,
-            progress=progress,
+            cells, visit, blocks=blocks, seconds=seconds, host=options.host, seed=options.seed, progress=progress
         )
     return truth.keep(folder, rows, environment, _as_text(options))
 

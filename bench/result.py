@@ -4,7 +4,7 @@ What was measured has its types in measured.py; here are where it was measured a
 nobody could give is None. A field with a default is absent from results that were written before it existed.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -277,13 +277,12 @@ class Result(Record, kw_only=True):
     @classmethod
     def of(cls, run: Run, analysis: Analysis) -> Self:
         """The result of a run; raises msgspec.ValidationError for an environment that is none."""
-        facts = {name: getattr(run, name) for name in ("study", "method", "started_at", "ended")}
         return cls(
-            **facts,
+            **{name: getattr(run, name) for name in ("study", "method", "started_at", "ended")},
             options={name: str(value) if isinstance(value, Path) else value for name, value in run.options.items()},
             environment=msgspec.convert(run.environment, Environment),
             parity=msgspec.convert(run.parity, dict[str, Parity]),
-            cells=[MeasuredCell(**_factors(cell), visits=visits) for cell, visits in run.cells],
+            cells=[MeasuredCell(**asdict(cell), visits=visits) for cell, visits in run.cells],
             analysis=analysis,
         )
 
@@ -292,13 +291,10 @@ class Result(Record, kw_only=True):
         """What was measured: the result before its analysis."""
         facts = {name: getattr(self, name) for name in ("study", "method", "started_at", "ended", "options")}
         plain = {name: msgspec.to_builtins(self[name]) for name in ("environment", "parity")}
-        return Run(**facts, **plain, cells=[(Cell(**_factors(one)), one.visits) for one in self.cells])
+        cells = [(Cell(**{name: one[name] for name in Cell.__dataclass_fields__}), one.visits) for one in self.cells]
+        return Run(**facts, **plain, cells=cells)
 
     @property
     def of_tensors(self) -> bool:
         """Whether the model took tensors and no photos: then an image is one item of a batch."""
         return self.environment.model.takes == "tensors"
-
-
-def _factors(cell: Cell) -> dict[str, Any]:
-    return {name: getattr(cell, name) for name in Cell.__dataclass_fields__}

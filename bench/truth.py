@@ -19,12 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from bench.analysis import statistics
-from bench.analysis.statistics import Estimate, Window
 from bench.measure.cells import settings_of
 from bench.measure.launcher import LoadError
 from bench.measure.measured import INTERRUPTED, Cell, Visit
 from bench.measure.progress import Progress
-from bench.report.results import ResultError
+from bench.report import results
 from locustfiles import bounded
 from locustfiles.calls import requests_of
 from locustfiles.clients import DEADLINE_S
@@ -42,7 +41,7 @@ LIMIT_S = WARM_S + DEADLINE_S + 15
 """How long a generator may take beyond its window: its warm-up, one call until its deadline, and a busy machine."""
 INTERRUPTED_STATUS = 128 + signal.SIGINT
 
-P50, IMAGES = "p50_ms", statistics.IMAGES_PER_S
+P50 = "p50_ms"
 WRK, GRPC_RAW = "wrk", "grpc-raw"
 GENERATORS: Mapping[str, str] = {"HTTP": WRK, "gRPC": GRPC_RAW}
 WRK_SCRIPT = Path(__file__).with_name("generators") / "wrk.lua"
@@ -175,14 +174,12 @@ def generate(about: Target, block: int, seconds: float) -> Visit:
             files = [Path(folder, str(i)) for i in range(len(about.bodies))]
             for file, body in zip(files, about.bodies, strict=True):
                 file.write_bytes(body)
+            command = grpc_raw_command
             if about.generator == WRK:
+                command, seconds = wrk_command, max(1, math.ceil(seconds))
                 if WARM_S:
-                    run(wrk_command(about, WARM_S, files), WARM_S + LIMIT_S)
-                seconds = max(1, math.ceil(seconds))
-                command = wrk_command(about, seconds, files)
-            else:
-                command = grpc_raw_command(about, seconds, files)
-            read(about, run(command, seconds + LIMIT_S), result)
+                    run(command(about, WARM_S, files), WARM_S + LIMIT_S)
+            read(about, run(command(about, seconds, files), seconds + LIMIT_S), result)
         if result.failures:
             most = " ".join(max(result.errors, key=result.errors.__getitem__).split())[:200]
             raise GeneratorError(f"{about.generator}: {result.failures} calls failed, most with {most}")
@@ -274,14 +271,15 @@ def row(cell: Cell, locust: Sequence[Visit], truth: Sequence[Visit], ended: str 
         statistics.windows([visit for visit in visits if not visit.problem], cell.batch) for visits in (locust, truth)
     )
     ours, theirs = statistics.shared(ours, theirs)
-    by_locust, by_truth = _estimates(cell, ours, "locust"), _estimates(cell, theirs, "truth")
+    by_locust, by_truth = (
+        statistics.estimates(windows, f"{cell.id} {side}", {P50: 50.0})
+        for windows, side in ((ours, "locust"), (theirs, "truth"))
+    )
+    truth_requests, locust_requests = (sum(window.calls for window in windows) for windows in (theirs, ours))
     error = None
-    if ours and min(_calls(ours), _calls(theirs)) >= MIN_REQUESTS:
-        ratio = statistics.interval(statistics.ratio(by_locust[P50], by_truth[P50]))
-        error = {
-            name: None if value is None else value - 1
-            for name, value in (("value", ratio.value), ("low", ratio.low), ("high", ratio.high))
-        }
+    if ours and min(truth_requests, locust_requests) >= MIN_REQUESTS:
+        ratio = statistics.as_json(statistics.ratio(by_locust[P50], by_truth[P50])) or {}
+        error = {name: None if value is None else value - 1 for name, value in ratio.items()}
     marks = [ended] if ended else []
     marks += dict.fromkeys(visit.problem for visit in (*locust, *truth) if visit.problem)
     failures = sum(visit.failures for visit in locust)
@@ -294,12 +292,13 @@ def row(cell: Cell, locust: Sequence[Visit], truth: Sequence[Visit], ended: str 
         **{name: getattr(cell, name) for name in ("route", "batch", "users", "policy", "target", "photo")},
         "generator": GENERATORS[ROUTES[cell.route].format.protocol],
         "blocks": len(ours),
-        "truth_requests": _calls(theirs),
-        "locust_requests": _calls(ours),
-        "truth_p50_ms": statistics.as_json(by_truth.get(P50)),
-        "locust_p50_ms": statistics.as_json(by_locust.get(P50)),
-        "truth_images_per_s": statistics.as_json(by_truth.get(IMAGES)),
-        "locust_images_per_s": statistics.as_json(by_locust.get(IMAGES)),
+        "truth_requests": truth_requests,
+        "locust_requests": locust_requests,
+        **{
+            f"{side}_{measure}": statistics.as_json(found.get(measure))
+            for measure in (P50, statistics.IMAGES_PER_S)
+            for side, found in (("truth", by_truth), ("locust", by_locust))
+        },
         "locust_client_cpu": max((visit.client_cpu for visit in locust), default=None),
         "error": error,
         "within_goal": None if error is None or error["value"] is None else abs(error["value"]) <= GOAL,
@@ -343,26 +342,12 @@ def keep(
     """
     print(table(rows))
     about = {"schema": SCHEMA, "study": STUDY, "goal": GOAL, "options": options, "environment": environment}
-    try:
-        folder.mkdir(parents=True)
-        (folder / "truth.json").write_text(json.dumps(about | {"rows": rows}, indent=1, default=str) + "\n")
-        (folder / "truth.md").write_text(table(rows) + "\n")
-    except OSError as error:
-        raise ResultError(
-            f"{folder} cannot be written ({error.strerror}): make room, or choose another folder"
-        ) from None
+    results.put(folder / "truth.json", json.dumps(about | {"rows": rows}, indent=1, default=str) + "\n")
+    results.put(folder / "truth.md", table(rows) + "\n")
     print(f"\n{folder / 'truth.json'}")
     if any(INTERRUPTED in found["marks"] for found in rows):
         return INTERRUPTED_STATUS
     return int(any(found["marks"] for found in rows))
-
-
-def _estimates(cell: Cell, found: Sequence[Window], side: str) -> dict[str, Estimate]:
-    return statistics.estimates(found, f"{cell.id} {side}", {P50: 50.0})
-
-
-def _calls(found: Sequence[Window]) -> int:
-    return sum(window.calls for window in found)
 
 
 def _text(interval: Mapping[str, float | None] | None, form: str, unit: str = "") -> str:

@@ -3,10 +3,11 @@
 A ratio gets a verdict only when nothing speaks against either cell (its *marks*) and what differs is what is claimed.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from bench.analysis import claims, statistics
 from bench.analysis.statistics import IMAGES_PER_S, MIN_BLOCKS, Estimate, Window
@@ -86,10 +87,11 @@ def _measure(run: Run, cell: Cell, price: float | None, resamples: int) -> Measu
     images = (requests + failures) * cell.batch
     splits = [parts for visit in visits if (parts := split.split(visit))]
     executions = sum(v.model_executions or 0 for v in visits)
+    marks, notes = _doubts(run, cell, visits, windows)
     found = Found(
         id=cell.id,
-        marks=_marks(run, cell, visits, windows),
-        notes=_notes(run, cell, visits, windows),
+        marks=marks,
+        notes=notes,
         requests=requests,
         failures=failures,
         blocks=len(windows),
@@ -134,44 +136,9 @@ def _cost(throughput: Estimate | None, price: float | None) -> Interval | None:
     return statistics.interval(throughput).turned(price / 3600 * 1e6) if throughput and price is not None else None
 
 
-def _marks(run: Run, cell: Cell, visits: Sequence[Visit], windows: Sequence[Window]) -> list[str]:
-    """Why this cell gets no verdict: one line each."""
-    marks = []
-    if len(windows) < MIN_BLOCKS:
-        marks.append(f"{_count(len(windows), 'block')} measured: a verdict needs at least {MIN_BLOCKS}")
-    parity = run.parity.get(cell.route)
-    if parity and not parity["agrees"]:
-        marks.append(f"its answers do not agree with the reference: {parity['why'] or 'see parity'}")
-    busiest = max((v.client_cpu for v in visits), default=0.0)
-    study = STUDIES.get(run.study)
-    gate = study.gate if study else GATE
-    if busiest > gate:
-        marks.append(f"a load process used {share(busiest)} of a core (at most {share(gate)}): it measured itself too")
-    calls, failures = sum(v.requests + v.failures for v in visits), sum(v.failures for v in visits)
-    if failures > LOST * calls:
-        marks.append(f"{failures} of {calls} calls failed: {_worst_error(visits)}")
-    if run.method != PUBLISHED_METHOD:
-        marks += _first(
-            f"block {v.block}: the server counted {v.server_requests} calls, the clients {v.requests}"
-            for v in visits
-            if v.server_requests is not None and v.server_requests != v.requests
-        )
-    marks += _first(
-        f"block {v.block}: the edge accepted {v.edge_connections} connections, the clients opened {v.connections}"
-        for v in visits
-        if None not in (v.edge_connections, v.connections) and v.edge_connections != v.connections
-    )
-    missed = sum(v.missed for v in visits)
-    if cell.rate is not None and missed > LOST * calls:
-        marks.append(f"{missed} of {calls} calls began late, all users were busy: more users or a lower rate")
-    recorded, least = sum(window.calls for window in windows), PERCENTS[P50][1]
-    if recorded < least:
-        marks.append(f"{_count(recorded, 'call')} in the steady windows: a p50 needs at least {least}")
-    return marks
-
-
-def _notes(run: Run, cell: Cell, visits: Sequence[Visit], windows: Sequence[Window]) -> list[str]:
-    """What is worth knowing, and no obstacle: one line each."""
+def _doubts(run: Run, cell: Cell, visits: Sequence[Visit], windows: Sequence[Window]) -> tuple[list[str], list[str]]:
+    """Why this cell gets no verdict (its marks), and what is worth knowing and no obstacle (its notes): a line each."""
+    marks: list[str] = []
     notes = [
         f"block {v.block} measured nothing: {v.problem}"
         for known, all_ in run.cells
@@ -181,33 +148,56 @@ def _notes(run: Run, cell: Cell, visits: Sequence[Visit], windows: Sequence[Wind
     ]
     measured = {window.block for window in windows}
     notes += [f"block {v.block} has no call in its steady window" for v in visits if v.block not in measured]
-    if cell.route not in run.parity:
+    if len(windows) < MIN_BLOCKS:
+        marks.append(f"{_count(len(windows), 'block')} measured: a verdict needs at least {MIN_BLOCKS}")
+    parity = run.parity.get(cell.route)
+    if parity is None:
         notes.append("its answers were not compared with a reference")
+    elif not parity["agrees"]:
+        marks.append(f"its answers do not agree with the reference: {parity['why'] or 'see parity'}")
+    busiest = max((v.client_cpu for v in visits), default=0.0)
+    study = STUDIES.get(run.study)
+    gate = study.gate if study else GATE
+    if busiest > gate:
+        marks.append(f"a load process used {share(busiest)} of a core (at most {share(gate)}): it measured itself too")
     calls, failures = sum(v.requests + v.failures for v in visits), sum(v.failures for v in visits)
-    if 0 < failures <= LOST * calls:
-        notes.append(f"{failures} of {calls} calls failed: {_worst_error(visits)}")
+    if failures:
+        few = failures <= LOST * calls
+        (notes if few else marks).append(f"{failures} of {calls} calls failed: {_worst_error(visits)}")
+    others = [v for v in visits if v.server_requests not in (None, v.requests)]
+    counted = [f"the server counted {v.server_requests} calls, the clients {v.requests}" for v in others]
+    if run.method != PUBLISHED_METHOD:
+        marks += _first(f"block {v.block}: {text}" for v, text in zip(others, counted, strict=True))
+    marks += _first(
+        f"block {v.block}: the edge accepted {v.edge_connections} connections, the clients opened {v.connections}"
+        for v in visits
+        if None not in (v.edge_connections, v.connections) and v.edge_connections != v.connections
+    )
     missed = sum(v.missed for v in visits)
-    if cell.rate is not None and 0 < missed <= LOST * calls:
-        notes.append(f"{missed} of {calls} calls began late, all users were busy")
+    if cell.rate is not None and missed:
+        late = f"{missed} of {calls} calls began late, all users were busy"
+        if missed > LOST * calls:
+            marks.append(f"{late}: more users or a lower rate")
+        else:
+            notes.append(late)
+    recorded, least = sum(window.calls for window in windows), PERCENTS[P50][1]
+    if recorded < least:
+        marks.append(f"{_count(recorded, 'call')} in the steady windows: a p50 needs at least {least}")
     notes += _first(dict.fromkeys(f"block {v.block}: {reason}" for v in visits for reason in v.reasons))
-    if any(v.server_requests is None for v in visits):
-        notes.append("the server's count of calls is not visible from here: ours is not checked against it")
-    if any(v.edge_connections is None for v in visits):
-        notes.append("the edge's count of connections is not visible from here: ours is not checked against it")
+    hidden = {
+        "server's count of calls": any(v.server_requests is None for v in visits),
+        "edge's count of connections": any(v.edge_connections is None for v in visits),
+    }
+    notes += [f"the {what} is not visible from here: ours is not checked against it" for what in hidden if hidden[what]]
     if run.method == PUBLISHED_METHOD:
-        notes += _first(
-            f"the server counted {v.server_requests} calls, the clients {v.requests}: as published, with the warm-up"
-            for v in visits
-            if v.server_requests is not None and v.server_requests != v.requests
-        )
-    return notes
+        notes += _first(f"{text}: as published, with the warm-up" for text in counted)
+    return marks, notes
 
 
 def _worst_error(visits: Iterable[Visit]) -> str:
-    errors: dict[str, int] = {}
+    errors: Counter[str] = Counter()
     for visit in visits:
-        for text, times in visit.errors.items():
-            errors[text] = errors.get(text, 0) + times
+        errors.update(visit.errors)
     return max(errors, key=errors.__getitem__, default="no error text")
 
 
@@ -268,20 +258,16 @@ def _ratio(
             calls = f"{min(a.calls, b.calls)} calls, {_count(blocks, 'block')}, no interval"
             text = f"{_times(interval.value, measure, a.cell.name, b.cell.name)} ({calls})"
         text = f"published method: {text}" + (f"; {unequal}" if unequal else "")
+    numbers: dict[str, Any] = {name: interval and interval[name] for name in ("value", "low", "high")}
     return Ratio(
         kind=kind,
         a=a.cell.id,
         b=b.cell.id,
         a_name=a.cell.name,
         b_name=b.cell.name,
-        batch=a.cell.batch,
-        users=a.cell.users,
-        policy=a.cell.policy,
-        target=a.cell.target,
+        **{name: getattr(a.cell, name) for name in ("batch", "users", "policy", "target")},
         measure=measure,
-        value=interval.value if interval else None,
-        low=interval.low if interval else None,
-        high=interval.high if interval else None,
+        **numbers,
         p_value=statistics.p_value(estimate) if estimate and verdict != NO_VERDICT else None,
         verdict=verdict,
         text=text,
@@ -302,13 +288,13 @@ def doubt_what_may_be_chance(ratios: Sequence[Ratio]) -> None:
 def _divide(run: Run, a: Measured, b: Measured, measure: str, resamples: int) -> tuple[Estimate | None, int]:
     """a / b over the blocks that both have, and how many those are."""
     found = [a.estimates, b.estimates]
-    blocks = {window.block for window in a.windows} & {window.block for window in b.windows}
+    windows = statistics.shared(a.windows, b.windows)
+    blocks = len(windows[0])
     if [window.block for window in a.windows] != [window.block for window in b.windows]:
-        windows = statistics.shared(a.windows, b.windows)
         found = [_estimates(run, one.cell, mine, resamples) for one, mine in zip((a, b), windows, strict=True)]
     if measure not in found[0] or measure not in found[1]:
-        return None, len(blocks)
-    return statistics.ratio(found[0][measure], found[1][measure]), len(blocks)
+        return None, blocks
+    return statistics.ratio(found[0][measure], found[1][measure]), blocks
 
 
 def _verdict(interval: Interval | None, measure: str, a: str, b: str, reasons: Sequence[str]) -> tuple[Verdict, str]:
@@ -367,11 +353,10 @@ def _why(a: Measured, b: Measured) -> list[str]:
             if abs(changes[part]) > SHOWN * call:
                 why.append(f"{part}: {mine['split'][part]:.2f} ms against {other['split'].get(part, 0.0):.2f} ms")
     if _differs(mine.calls_per_execution, other.calls_per_execution):
-        mean = f"{mine['calls_per_execution']:.2f} against {other['calls_per_execution']:.2f}"
-        why.append(f"calls that the model ran at once: {mean}")
+        runs = [f"{found['calls_per_execution']:.2f}" for found in (mine, other)]
+        why.append(f"calls that the model ran at once: {' against '.join(runs)}")
     if mine.client_cpu is not None and other.client_cpu is not None and abs(mine.client_cpu - other.client_cpu) > SHOWN:
-        cores = f"{share(mine.client_cpu)} of a core against {share(other.client_cpu)}"
-        why.append(f"busiest load process: {cores}")
+        why.append(f"busiest load process: {share(mine.client_cpu)} of a core against {share(other.client_cpu)}")
     return why
 
 

@@ -73,16 +73,9 @@ def _row_and_rest(cell: Mapping[str, Any]) -> tuple[str, tuple[Any, ...]]:
 def _size(pair: tuple[str, str], a: Any, b: Any) -> Ratio:
     """Counted, so its interval is a point."""
     value = a[RECEIVED] / b[RECEIVED]
-    about: dict[str, Any] = {
-        "a": a["id"],
-        "b": b["id"],
-        "a_name": pair[0],
-        "b_name": pair[1],
-        "measure": RECEIVED,
-        "why": [],
-    }
     verdict = "no verdict" if a["marks"] or b["marks"] else LOWER if value < 1 else HIGHER
-    return about | {"value": value, "low": value, "high": value, "verdict": verdict}
+    about = {"a": a["id"], "b": b["id"], "a_name": pair[0], "b_name": pair[1], "measure": RECEIVED, "why": []}
+    return about | dict.fromkeys(("value", "low", "high"), value) | {"verdict": verdict}
 
 
 def side(claim: Claim, ratio: Ratio) -> str:
@@ -155,7 +148,8 @@ def _judge(study: Study, claim: Claim, ratios: Sequence[Ratio], found: Mapping[s
 def _number(ratio: Ratio) -> str:
     what = {P50: "the time", PER_SECOND: "the calls per second", RECEIVED: "the bytes"}[ratio["measure"]]
     limits = "no interval" if ratio["low"] is None else f"{figure(ratio['low'])} to {figure(ratio['high'])}"
-    limits = "counted" if ratio["measure"] == RECEIVED else limits
+    if ratio["measure"] == RECEIVED:
+        limits = "counted"
     value = "no ratio" if ratio["value"] is None else f"{figure(ratio['value'])}x {what}"
     where = ratio["a"].partition("/")[2]
     return f"{ratio['a_name']} has {value} of {ratio['b_name']} ({limits}; {where})"

@@ -100,11 +100,6 @@ def _limits(facts: Limits) -> str:
     return f"{facts.cpus or 'no limit of'} cores{cores}, {facts.memory_bytes or 'no limit of'} bytes"
 
 
-def _device(environment: Environment) -> str:
-    device = environment.device
-    return f"{device.count} x {device.name}" if device else "no GPU"
-
-
 def _services(environment: Environment) -> Value:
     services = environment.services
     return {name: _limits(facts) for name, facts in services.items()} if services else None
@@ -122,8 +117,8 @@ FACTORS: Mapping[str, Callable[[Result], Value]] = {
     "machine": lambda result: result.environment.machine,
     "kernel": lambda result: result.environment.kernel,
     "accelerator": lambda result: result.environment.accelerator,
-    "device": lambda result: _device(result.environment),
-    "driver": lambda result: result.environment.device.driver if result.environment.device else "no GPU",
+    "device": lambda result: f"{gpu.count} x {gpu.name}" if (gpu := result.environment.device) else "no GPU",
+    "driver": lambda result: gpu.driver if (gpu := result.environment.device) else "no GPU",
     "limits": lambda result: _services(result.environment),
     "client-limits": lambda result: _limits(result.environment.client_limits),
     "model": lambda result: result.environment.model.name,
@@ -150,7 +145,8 @@ def compare(a: Result, b: Result, allow: Collection[str] = ()) -> Comparison:
     differences = [*_differences(a, b), *_cell_differences(rows_a, rows_b)]
     refused = tuple(one for one in differences if one.factor not in allow)
     allowed = tuple(one for one in differences if one.factor in allow)
-    notes = [f"{name} is unknown in both: nobody can tell if it is equal" for name in FACTORS if _unknown(name, a, b)]
+    unknown_in_both = [name for name, value in FACTORS.items() if value(a) is None and value(b) is None]
+    notes = [f"{name} is unknown in both: nobody can tell if it is equal" for name in unknown_in_both]
     commits = [result.environment.commit or "unknown" for result in (a, b)]
     if commits[0] != commits[1]:
         notes.append(f"commit: {commits[0]} against {commits[1]}")
@@ -180,21 +176,14 @@ def _said(value: Value) -> str:
     return "unknown" if value is None else value
 
 
-def _unknown(name: str, a: Result, b: Result) -> bool:
-    return FACTORS[name](a) is None and FACTORS[name](b) is None
-
-
 def _cell_differences(a: Sequence[Row], b: Sequence[Row]) -> list[Difference]:
     found = []
     for name in CELL_FACTORS:
         mine, other = ({row[name] for row in rows} for rows in (a, b))
         if mine and other and not mine & other:
-            found.append(Difference(name, *(", ".join(sorted(map(_rate_or_text, side))) for side in (mine, other))))
+            texts = [sorted("closed loop" if value is None else str(value) for value in side) for side in (mine, other)]
+            found.append(Difference(name, *map(", ".join, texts)))
     return found
-
-
-def _rate_or_text(value: object) -> str:
-    return "closed loop" if value is None else str(value)
 
 
 def _lines(a: Sequence[Row], b: Sequence[Row], free: Collection[str]) -> list[Line]:

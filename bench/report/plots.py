@@ -15,7 +15,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
-from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
+from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from bench.report.results import Row, digits
 from bench.result import Interval
@@ -93,11 +93,9 @@ def latency(rows: Sequence[Row]) -> Plot | None:
     def draw(figure: Figure, narrow: bool) -> None:
         calls, images = figure.subplots(2, 1) if narrow else figure.subplots(1, 2)
         _series(calls, rows, "batch", lambda row: row["p50_ms"], log=True)
-        calls.set_title("per call, ms (log scale)")
+        calls.set(title="per call, ms (log scale)", xlabel="images per call")
         _series(images, rows, "batch", lambda row: row["p50_ms"].times(1 / row["batch"]))
-        images.set_title("per image, ms")
-        for axes in (calls, images):
-            axes.set_xlabel("images per call")
+        images.set(title="per image, ms", xlabel="images per call")
 
     return _plot(draw, (4.2, 8.4), "p50 latency by batch with intervals. " + _listed(rows, "batch", "p50_ms", "ms"))
 
@@ -111,8 +109,7 @@ def throughput(rows: Sequence[Row]) -> Plot | None:
     def draw(figure: Figure, narrow: bool) -> None:
         axes = figure.subplots()
         _series(axes, rows, "users", lambda row: row["images_per_s"])
-        axes.set_title("images per second")
-        axes.set_xlabel("callers at once")
+        axes.set(title="images per second", xlabel="callers at once")
 
     words = "Images per second by number of callers with intervals. "
     return _plot(draw, (4.0, 4.4), words + _listed(rows, "users", "images_per_s", "images/s"))
@@ -154,6 +151,7 @@ def payload(rows: Sequence[Row]) -> Plot | None:
     rows = [row for row in rows if row["batch"] == smallest and row["sent_bytes_per_image"]]
     if not rows:
         return None
+    title = "bytes on the wire per image (log scale)"
 
     def draw(figure: Figure, narrow: bool) -> None:
         axes = figure.subplots()
@@ -174,30 +172,18 @@ def payload(rows: Sequence[Row]) -> Plot | None:
                         xytext=((-3 if left else 3) if close else 0, 7) if narrow else (-9 if left else 9, 0),
                         ha=beside if close or not narrow else "center", va="bottom" if narrow else "center",
                     )  # fmt: skip
-        axes.set_xscale("log")
         low = min(row["received_bytes_per_image"] or row["sent_bytes_per_image"] for row in rows)
         high = max(max(row["sent_bytes_per_image"], row["received_bytes_per_image"] or 0) for row in rows)
-        axes.set_xlim(low / 8, high * 8)
-        axes.set_ylim(-0.6, len(rows) - 0.25)
+        _log(axes, lambda value: _bytes(value).replace(".00", "").replace(".0", ""), [1e3, 1e5] if narrow else None)
+        axes.set(xlim=(low / 8, high * 8), ylim=(-0.6, len(rows) - 0.25), title=title)
         axes.set_yticks(range(len(rows)), [row["name"] for row in reversed(rows)])
-        axes.xaxis.set_major_formatter(
-            FuncFormatter(lambda value, _: _bytes(value).replace(".00", "").replace(".0", ""))
-        )
-        axes.xaxis.set_minor_locator(NullLocator())
-        if narrow:
-            axes.xaxis.set_major_locator(FixedLocator([1e3, 1e5]))
-        axes.grid(axis="y", visible=False)
-        axes.set_title("bytes on the wire per image (log scale)")
 
     words = [
         f"{row['name']} sends {_bytes(row['sent_bytes_per_image'])}, receives {_bytes(row['received_bytes_per_image'])}"
         for row in rows
     ]
-    return _plot(
-        draw,
-        (1.1 + 0.42 * len(rows), 1.2 + 0.62 * len(rows)),
-        f"Bytes per image at batch {smallest}: " + "; ".join(words) + ".",
-    )
+    heights = (1.1 + 0.42 * len(rows), 1.2 + 0.62 * len(rows))
+    return _plot(draw, heights, f"Bytes per image at batch {smallest}: {'; '.join(words)}.")
 
 
 def forest(ratios: Sequence[Ratio], below: str, above: str) -> Plot | None:
@@ -207,16 +193,14 @@ def forest(ratios: Sequence[Ratio], below: str, above: str) -> Plot | None:
 
     def draw(figure: Figure, narrow: bool) -> None:
         axes = figure.subplots()
-        places = _places(ratios)
-        edges = [x for r in ratios for x in (r.value, r.low, r.high) if x]
-        reach = max(1.08, *(max(x, 1 / x) for x in edges)) ** 1.08
+        places, reach = _places(ratios), _reach(ratios)
         for place, ratio in zip(places, ratios, strict=True):
             _interval(axes, place, ratio, reach)
             if not narrow:
                 axes.annotate(
                     in_words(ratio), (1.01, place), xycoords=axes.get_yaxis_transform(), va="center", color=INK
                 )
-        _around_one(axes, places, ratios, reach, (below, above), 5 if narrow else 9)
+        _around_one(axes, places, ratios, reach, (below, above), narrow)
 
     height = 0.9 + 0.27 * len(ratios) + 0.33 * len({ratio.group for ratio in ratios})
     words = [f"{ratio.group}, {ratio.label}: {in_words(ratio)}, {ratio.verdict}" for ratio in ratios]
@@ -234,37 +218,31 @@ def published(ours: str, ratios: Mapping[str, Mapping[str, Ratio]], below: str, 
     marks = dict(zip(sources, ("o", "D", "s", "^", "v", "P"), strict=False))
     first = [next(iter(line.values())) for line in ratios.values()]
 
+    colours: dict[str, dict[str, Any]] = {who: {"color": MUTED, "markerfacecolor": PANEL} for who in sources}
+    colours[ours] = {"color": INK, "markerfacecolor": INK}
+
     def draw(figure: Figure, narrow: bool) -> None:
         axes = figure.subplots()
-        places = _places(first)
-        found = [
-            (place, who, r) for place, line in zip(places, ratios.values(), strict=True) for who, r in line.items()
-        ]
-        reach = max(1.08, *(max(x, 1 / x) for _, _, r in found for x in (r.value, r.low, r.high) if x)) ** 1.08
+        places, reach = _places(first), _reach([ratio for line in ratios.values() for ratio in line.values()])
         for place, line in zip(places, ratios.values(), strict=True):
             values = [ratio.value for ratio in line.values()]
             axes.plot([min(values), max(values)], [place, place], color=LINE, linewidth=2, zorder=1)
-        for place, who, ratio in found:
-            if who == ours and ratio.low and ratio.high:
-                axes.plot([ratio.low, ratio.high], [place, place], color=INK, linewidth=2.4, zorder=3)
-            axes.plot(
-                ratio.value, place, marks[who], color=INK if who == ours else MUTED, zorder=4 if who == ours else 3,
-                markerfacecolor=INK if who == ours else PANEL, markersize=6.5, markeredgewidth=1.4,
-            )  # fmt: skip
-        _around_one(axes, places, first, reach, (below, above), 5 if narrow else 9)
+        for place, line in zip(places, ratios.values(), strict=True):
+            for who, ratio in line.items():
+                if who == ours and ratio.low and ratio.high:
+                    axes.plot([ratio.low, ratio.high], [place, place], color=INK, linewidth=2.4, zorder=3)
+                axes.plot(
+                    ratio.value, place, marks[who], markersize=6.5, markeredgewidth=1.4, zorder=4 if who == ours else 3,
+                    **colours[who],
+                )  # fmt: skip
+        _around_one(axes, places, first, reach, (below, above), narrow)
         for who in sources:
-            mine = who == ours
-            axes.plot(
-                [], [], marks[who], color=INK if mine else MUTED, markerfacecolor=INK if mine else PANEL, label=who
-            )
+            axes.plot([], [], marks[who], label=who, **colours[who])
         figure.legend(loc="outside lower center", ncols=1 if narrow else len(sources), frameon=False, labelcolor=INK)
 
     height = 1.3 + 0.27 * len(ratios) + 0.33 * len({ratio.group for ratio in first})
-    words = [
-        f"{line_first.group}, {line_first.label}: "
-        + ", ".join(f"{who} {ratio.value:.2f}" for who, ratio in line.items())
-        for line_first, line in zip(first, ratios.values(), strict=True)
-    ]
+    said = [", ".join(f"{who} {ratio.value:.2f}" for who, ratio in line.items()) for line in ratios.values()]
+    words = [f"{ratio.group}, {ratio.label}: {numbers}" for ratio, numbers in zip(first, said, strict=True)]
     return _plot(draw, (height, height * 1.2), "Published and measured ratios. " + "; ".join(words) + ".")
 
 
@@ -283,13 +261,9 @@ def beside(groups: Mapping[str, Sequence[tuple[str, Interval | None, Iterable[fl
                 for value in theirs:
                     axes.plot(value, place, "D", color=THEIRS, markersize=4, fillstyle="none")
             axes.set_yticks(range(len(lines)), [name for name, *_ in reversed(lines)])
-            axes.set_title(title)
-            axes.set_xscale("log")
+            _log(axes, "{:g}".format)
             axes.xaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 5, 7), numticks=12))
-            axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-            axes.xaxis.set_minor_locator(NullLocator())
-            axes.grid(axis="y", visible=False)
-            axes.set_ylim(-0.6, len(lines) - 0.4)
+            axes.set(title=title, ylim=(-0.6, len(lines) - 0.4))
         all_axes[-1].set_xlabel(axis)
 
     svg = _svg(draw, 8.5, sum(heights), False, axis, "white")
@@ -322,7 +296,7 @@ def _series(axes: Axes, rows: Sequence[Row], x: str, measure: Callable[[Row], In
         ends[name] = values[-1]
     if log:
         axes.set_yscale("log")
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: digits(value) if value >= 100 else f"{value:g}"))
+        axes.yaxis.set_major_formatter(lambda value, _: digits(value) if value >= 100 else f"{value:g}")
         axes.yaxis.set_minor_formatter(NullFormatter())
     else:
         axes.set_ylim(0, max(measure(row).high or measure(row).value for row in rows) * 1.08)
@@ -348,15 +322,11 @@ def _spread(places: Sequence[float], gap: float) -> list[float]:
     """Ascending places moved apart to at least `gap`, as little as can be, and kept between 0 and 1."""
     spread = list(places)
     for _ in range(200):
-        moved = False
         for index in range(len(spread) - 1):
             lack = gap - (spread[index + 1] - spread[index])
             if lack > 1e-6:
                 spread[index] -= lack / 2
                 spread[index + 1] += lack / 2
-                moved = True
-        if not moved:
-            break
     over = max(0.0, spread[-1] - 1) if spread else 0.0
     under = max(0.0, -spread[0]) if spread else 0.0
     return [place - over + under for place in spread]
@@ -416,16 +386,13 @@ def _places(ratios: Sequence[Ratio]) -> list[float]:
 
 
 def _around_one(
-    axes: Axes, places: Sequence[float], lines: Sequence[Ratio], reach: float, sides: tuple[str, str], ticks: int
+    axes: Axes, places: Sequence[float], lines: Sequence[Ratio], reach: float, sides: tuple[str, str], narrow: bool
 ) -> None:
     """A log axis of ratios that reaches as far to both sides, with its lines grouped under headings."""
     axes.axvline(1, color=INK, linewidth=1.2, zorder=1)
-    axes.set_xscale("log")
-    axes.set_xlim(1 / reach, reach)
-    _ratio_ticks(axes, reach, ticks)
+    _log(axes, "{:.3g}×".format, _ratio_ticks(reach, 5 if narrow else 9))
     axes.set_yticks(places, [line.label for line in lines])
-    axes.set_ylim(min(places) - 0.7, max(places) + 1.4)
-    axes.grid(axis="y", visible=False)
+    axes.set(xlim=(1 / reach, reach), ylim=(min(places) - 0.7, max(places) + 1.4))
     heights = dict(zip((line.group for line in reversed(lines)), reversed(places), strict=True))
     for group, top in heights.items():
         axes.annotate(
@@ -435,7 +402,22 @@ def _around_one(
     axes.set_title(f"{sides[1]} ▶", loc="right", color=SLOWER)
 
 
-def _ratio_ticks(axes: Axes, reach: float, most: int) -> None:
+def _log(axes: Axes, text: Callable[[float], str], ticks: Sequence[float] | None = None) -> None:
+    """A log axis below lines that have names of their own, with these ticks where they are not left to matplotlib."""
+    axes.set_xscale("log")
+    axes.xaxis.set(major_formatter=lambda value, _: text(value), minor_locator=NullLocator())
+    if ticks:
+        axes.xaxis.set_major_locator(FixedLocator(ticks))
+    axes.grid(axis="y", visible=False)
+
+
+def _reach(ratios: Sequence[Ratio]) -> float:
+    """How far an axis of ratios goes to both sides of 1."""
+    edges = [edge for ratio in ratios for edge in (ratio.value, ratio.low, ratio.high) if edge]
+    return float(max(1.08, *(max(edge, 1 / edge) for edge in edges)) ** 1.08)
+
+
+def _ratio_ticks(reach: float, most: int) -> list[float]:
     """1 and, on both sides, as many round ratios as have room; the coarsest of them are the first."""
     pairs = ((10, 0.1), (5, 0.2), (3, 0.33), (2, 0.5), (1.5, 0.67), (1.25, 0.8), (1.1, 0.9), (1.05, 0.95), (1.02, 0.98))
     ticks, room = [1.0], 2 * math.log(reach) / most
@@ -443,17 +425,11 @@ def _ratio_ticks(axes: Axes, reach: float, most: int) -> None:
         for tick in pair:
             if 1 / reach < tick < reach and min(abs(math.log(tick / other)) for other in ticks) >= room:
                 ticks.append(tick)
-    axes.xaxis.set_major_locator(FixedLocator(sorted(ticks)))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}×"))
-    axes.xaxis.set_minor_locator(NullLocator())
+    return sorted(ticks)
 
 
 def _plot(draw: Callable[[Figure, bool], None], heights: tuple[float, float], alt: str) -> Plot:
-    wide, narrow = (
-        _svg(draw, width, height, narrow, alt)
-        for width, height, narrow in ((WIDE, heights[0], False), (NARROW, heights[1], True))
-    )
-    return Plot(wide, narrow, alt)
+    return Plot(_svg(draw, WIDE, heights[0], False, alt), _svg(draw, NARROW, heights[1], True, alt), alt)
 
 
 def _svg(
@@ -484,12 +460,8 @@ def _inline(svg: str, salt: str) -> str:
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"\s*<metadata>.*?</metadata>", "", svg, flags=re.S)
     box = re.search(r'viewBox="[^"]*"', svg)
-    svg = re.sub(
-        r"<svg[^>]*>",
-        f'<svg xmlns="http://www.w3.org/2000/svg" {box[0] if box else ""} aria-hidden="true">',
-        svg,
-        count=1,
-    )
+    begin = f'<svg xmlns="http://www.w3.org/2000/svg" {box[0] if box else ""} aria-hidden="true">'
+    svg = re.sub(r"<svg[^>]*>", begin, svg, count=1)
     used = set(re.findall(r"#([\w.-]+)(?=[\")])", svg))
     svg = re.sub(r' id="([\w.-]+)"', lambda found: f' id="{salt}-{found[1]}"' if found[1] in used else "", svg)
     svg = re.sub(r'(url\(#|href="#)([\w.-]+)', rf"\g<1>{salt}-\g<2>", svg)

@@ -9,32 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench.measure.measured import Run
-from bench.report import plots, render, results
-from bench.report.model import (
-    FASTER,
-    HTML,
-    MARKDOWN,
-    NONE,
-    SAME,
-    SIGNS,
-    SLOWER,
-    Block,
-    Card,
-    Cards,
-    Claims,
-    Code,
-    Entry,
-    Heading,
-    Items,
-    Legend,
-    Page,
-    Picture,
-    Table,
-    Text,
-    entry,
-    pivot,
-)  # fmt: skip
-from bench.report.results import Row, bracketed, by_batch, by_users, callers, digits
+from bench.report import model, plots, render, results
+from bench.report.model import FASTER, HTML, MARKDOWN, NONE, SAME, SIGNS, SLOWER
+from bench.report.results import Row, bracketed, callers, digits
 from bench.result import Analysis, Interval, Limits, QuickRuns, Ratio, Result, Service
 from bench.studies import STUDIES
 from bench.studies.fiveway import REFERENCE
@@ -168,11 +145,15 @@ class Part:
 
     @property
     def serial(self) -> list[Row]:
-        return by_batch(self.rows)
+        """Those with one caller."""
+        return [row for row in self.rows if row["users"] == 1]
 
     @property
     def concurrent(self) -> list[Row]:
-        return by_users(self.rows)
+        """Those with the smallest batch, any number of callers; none when there was one caller only."""
+        smallest = min((row["batch"] for row in self.rows), default=1)
+        found = [row for row in self.rows if row["batch"] == smallest]
+        return found if any(row["users"] > 1 for row in found) else []
 
     @property
     def name(self) -> str:
@@ -188,18 +169,16 @@ class Part:
 def parts(result: Result) -> list[Part]:
     """The settings of a result, each once, in the order of its cells."""
     found = []
-    for mine in results.settings(results.rows(result)).values():
+    for mine in results.settings(results.rows(result)):
         ids = {row["id"] for row in mine}
         verdicts = [Verdict(ratio) for ratio in result.analysis.ratios if ratio.a in ids]
-        against: dict[tuple[str, str], Verdict] = {
-            (v.ratio.a, v.ratio.measure): v for v in verdicts if v.ratio.b_name == REFERENCE
-        }
+        against = {(v.ratio.a, str(v.ratio.measure)): v for v in verdicts if v.ratio.b_name == REFERENCE}
         shown = [v for v in verdicts if v.ratio.measure == (P50 if v.ratio.users == 1 else PER_SECOND)]
         found.append(Part(mine, shown, against))
     return found
 
 
-def page(result: Result, *, drawn: bool = True) -> Page:
+def page(result: Result, *, drawn: bool = True) -> model.Page:
     """Everything that the report says; without plots where they are not shown."""
     rows, found = results.rows(result), parts(result)
     marks = list(dict.fromkeys(mark for row in rows for mark in row["marks"]))
@@ -209,47 +188,54 @@ def page(result: Result, *, drawn: bool = True) -> Page:
     name += "" if result.method == "fair" else ", the published way"
     title = f"{name}: {result.environment.model.name} on {result.environment.machine}"
     answer = _headline(found[0] if found else None, verdicts, result.analysis.quick_runs)
-    made = Page(
+    made = model.Page(
         title, name, answer, names=list(dict.fromkeys(row["name"] for row in rows)),
         footer=f"{title} · {result.started_at} · made by fiveway from result.json beside this page",
     )  # fmt: skip
-    made.add(Text(answer, only=MARKDOWN), Text(results.label(result), style="label"))
-    made.add(*(Text(warning, style="warning") for warning in _warnings(result, rows)))
+    made.add(model.Text(answer, only=MARKDOWN), model.Text(results.label(result), style="label"))
+    made.add(*(model.Text(warning, style="warning") for warning in _warnings(result, rows)))
     if found and (cards := _answers(found[0])):
-        made.add(Cards(cards))
+        made.add(model.Cards(cards))
     for number, part in enumerate(found):
         made.add(*_results(part, marks, first=number == 0, alone=len(found) == 1, drawn=drawn))
         if number == 0 and result.analysis.quick_runs:
             made.add(quick_runs(result.analysis.quick_runs))
     if marks:
-        made.add(Items(marks, "† no verdict may rest on this cell:", numbered="mark"))
+        made.add(model.Items(marks, "† no verdict may rest on this cell:", numbered="mark"))
     if verdicts:
-        made.add(Items([str(one) for one in verdicts], "Verdicts", folded=f"All {len(verdicts)} comparisons in words"))
+        made.add(
+            model.Items([str(one) for one in verdicts], "Verdicts", folded=f"All {len(verdicts)} comparisons in words")
+        )
     if result.analysis.hypotheses:
-        made.add(Heading("What the published study claimed", "claims", "Claims"), Claims(result.analysis.hypotheses))
+        made.add(
+            model.Heading("What the published study claimed", "claims", "Claims"),
+            model.Claims(result.analysis.hypotheses),
+        )
     if study and (table := _published_table(study, rows)):
         source = study.source.rstrip(".")
         made.add(
-            Heading("Published beside ours", "published", "Published and ours"),
-            Text(
+            model.Heading("Published beside ours", "published", "Published and ours"),
+            model.Text(
                 "Other devices, another model and another distance: the milliseconds are not comparable, the ratio"
                 " between two protocols is.", only=HTML,
             ),
             _published_plot(study, found[0]) if drawn else None,
             table,
-            Text(f"Published: {source}."),
+            model.Text(f"Published: {source}."),
         )  # fmt: skip
-    made.add(Heading("Factors", "factors", "Factors", only=HTML), _factors(rows))
+    made.add(model.Heading("Factors", "factors", "Factors", only=HTML), _factors(rows))
     if result.parity:
         made.add(_parity(result))
     made.add(
-        Heading("Environment", "environment", "Environment"),
-        Table(["fact", "here"], _environment(result), style="words"),
-        Heading("How it was measured", "method", "How it was measured", only=HTML),
-        Text("The rules in short; docs/measuring.md has them all, with what each number is and is not.", only=HTML),
-        Items(_rules(result, rows), only=HTML),
-        Heading("How to reproduce", "reproduce", "Reproduce"),
-        Code(_commands(result)),
+        model.Heading("Environment", "environment", "Environment"),
+        model.Table(["fact", "here"], _environment(result), style="words"),
+        model.Heading("How it was measured", "method", "How it was measured", only=HTML),
+        model.Text(
+            "The rules in short; docs/measuring.md has them all, with what each number is and is not.", only=HTML
+        ),
+        model.Items(_rules(result, rows), only=HTML),
+        model.Heading("How to reproduce", "reproduce", "Reproduce"),
+        model.Code(_commands(result)),
     )
     return made
 
@@ -257,16 +243,16 @@ def page(result: Result, *, drawn: bool = True) -> Page:
 def table(result: Result, folder: str) -> str:
     """The README's table in Markdown, of the result's first setting; `folder` is where the result lies."""
     part = parts(result)[0]
-    made = Page("")
-    made.add(Text(results.label(result) + " All of it:", link=(folder, folder)))
+    made = model.Page("")
+    made.add(model.Text(results.label(result) + " All of it:", link=(folder, folder)))
     for words, one in zip(("p50 latency in ms, one caller:", "Images per second:"), numbers(part, []), strict=False):
-        made.add(Text(words), replace(one, caption=""))
+        made.add(model.Text(words), replace(one, caption=""))
     if any(row["marks"] for row in part.rows):
-        made.add(Text("† no verdict may rest on this cell; the report says why."))
+        made.add(model.Text("† no verdict may rest on this cell; the report says why."))
     return render.markdown(made).partition("\n")[2].strip()
 
 
-def quick_runs(found: Sequence[QuickRuns]) -> Table:
+def quick_runs(found: Sequence[QuickRuns]) -> model.Table:
     """A row per ratio of an A/A result, with the quick runs that showed no difference."""
     lines = [
         [
@@ -278,37 +264,37 @@ def quick_runs(found: Sequence[QuickRuns]) -> Table:
         for row in found
     ]
     head = ["cell", "measure", "no difference shown", "median interval"]
-    return Table(head, lines, "Quick runs, each judged alone", left=2)
+    return model.Table(head, lines, "Quick runs, each judged alone", left=2)
 
 
-def _results(part: Part, marks: Sequence[str], *, first: bool, alone: bool, drawn: bool) -> Iterable[Block | None]:
+def _results(
+    part: Part, marks: Sequence[str], *, first: bool, alone: bool, drawn: bool
+) -> Iterable[model.Block | None]:
     """The tables and plots of one setting."""
     name = part.name
-    yield Heading(
-        "Results" if alone else f"Results: {name}", "results" if first else "", "Results" if first else "", only=HTML
-    )
+    where = ("results", "Results") if first else ()
+    yield model.Heading("Results" if alone else f"Results: {name}", *where, only=HTML)
     if alone:
-        yield Text(f"{name[0].upper()}{name[1:]}.", style="small", only=HTML)
+        yield model.Text(f"{name[0].upper()}{name[1:]}.", style="small", only=HTML)
     if part.against:
-        yield Text(
+        yield model.Text(
             f"The colour and the sign of a cell are its verdict against {REFERENCE} in the same column, as time: 0.48×"
             " takes 0.48 times as long. Below each number is its interval.", only=HTML,
         )  # fmt: skip
     pairs = _pairs(part.verdicts)
     if part.against or pairs:
-        yield Legend(only=HTML)
+        yield model.Legend(only=HTML)
     for one in numbers(part, marks):
         yield one if alone else replace(one, caption=f"{one.caption}: {name}")
     same = any(verdict.ratio.kind == "same" for verdict in part.verdicts)
     if pairs:
-        yield replace(
-            pairs, caption="Two names of one route" if same else "Pairs on one server that differ in one thing"
-        )
+        title = "Two names of one route" if same else "Pairs on one server that differ in one thing"
+        yield replace(pairs, caption=title)
     if drawn:
         yield from _drawings(part, same)
 
 
-def numbers(part: Part, marks: Sequence[str]) -> Iterable[Table]:
+def numbers(part: Part, marks: Sequence[str]) -> Iterable[model.Table]:
     """p50 by batch, throughput and cost by callers."""
     priced = [row for row in part.rows if row["batch"] == 1 and row[COST]]
     by = {
@@ -321,15 +307,17 @@ def numbers(part: Part, marks: Sequence[str]) -> Iterable[Table]:
         def heading(row: Row, factor: str = factor) -> str:
             return f"batch {row['batch']}" if factor == "batch" else callers(row["users"])
 
-        def cell(row: Row, measure: str = measure) -> Entry:
+        def cell(row: Row, measure: str = measure) -> model.Entry:
             verdict = part.against.get((row["id"], measure))
-            return entry(row[measure], row, marks, verdict.word if verdict else "", verdict.times if verdict else "")
+            return model.entry(
+                row[measure], row, marks, verdict.word if verdict else "", verdict.times if verdict else ""
+            )
 
         if rows:
-            yield pivot(rows, heading, cell, caption, lambda row, factor=factor: int(row[factor]))  # type: ignore[misc]
+            yield model.pivot(rows, heading, cell, caption, lambda row, factor=factor: int(row[factor]))  # type: ignore[misc]
 
 
-def _pairs(verdicts: Sequence[Verdict]) -> Table | None:
+def _pairs(verdicts: Sequence[Verdict]) -> model.Table | None:
     """A line per pair of rows that is not against the reference: its verdicts by case, in the order of the result."""
     lines: dict[str, dict[str, Verdict]] = {}
     for verdict in verdicts:
@@ -337,20 +325,20 @@ def _pairs(verdicts: Sequence[Verdict]) -> Table | None:
             pair = f"{verdict.ratio.a_name} against {verdict.ratio.b_name}"
             lines.setdefault(pair, {})[case(verdict.ratio)] = verdict
     cases = list(dict.fromkeys(key for found in lines.values() for key in found))
-    return Table(
+    return model.Table(
         ["pair", *cases],
         [[pair, *(_judged(found[key]) if key in found else "–" for key in cases)] for pair, found in lines.items()],
         only=HTML,
     ) if lines else None  # fmt: skip
 
 
-def _judged(verdict: Verdict) -> Entry:
+def _judged(verdict: Verdict) -> model.Entry:
     time = verdict.time
     between = f"{time.low:.2f}–{time.high:.2f}" if time and time.low and time.high else "no interval"
-    return Entry(verdict.times or "–", between, verdict=verdict.word)
+    return model.Entry(verdict.times or "–", between, verdict=verdict.word)
 
 
-def _drawings(part: Part, same: bool) -> Iterable[Picture | None]:
+def _drawings(part: Part, same: bool) -> Iterable[model.Picture | None]:
     many = len({row["name"] for row in part.rows}) > 1
     protocols = [verdict for verdict in part.verdicts if verdict.ratio.kind in ("protocol", "same")]
     times = sorted((time for verdict in protocols if (time := verdict.time)), key=lambda time: time.group)
@@ -393,17 +381,17 @@ def _drawings(part: Part, same: bool) -> Iterable[Picture | None]:
     )
     for plot, title, caption in drawings:
         if plot:
-            yield Picture(title, caption, plot, only=HTML)
+            yield model.Picture(title, caption, plot, only=HTML)
 
 
 def _headline(part: Part | None, verdicts: Sequence[Verdict], quick: Sequence[QuickRuns]) -> str:
     """The answer in one sentence: which routes answer the smallest call fastest, or that a name equals itself."""
-    if quick:
-        same, runs = (sum(row[name] for row in quick) for name in ("same", "runs"))
-        return f"A route against itself: no difference shown in {same} of {runs} comparisons of quick runs."
-    if verdicts and all(verdict.ratio.kind == "same" for verdict in verdicts):
-        same = sum(verdict.word == SAME for verdict in verdicts)
-        return f"A route against itself: no difference shown in {same} of {len(verdicts)} comparisons."
+    if quick or (verdicts and all(verdict.ratio.kind == "same" for verdict in verdicts)):
+        same = sum(row.same for row in quick) if quick else sum(verdict.word == SAME for verdict in verdicts)
+        runs = (
+            f"{sum(row.runs for row in quick)} comparisons of quick runs" if quick else f"{len(verdicts)} comparisons"
+        )
+        return f"A route against itself: no difference shown in {same} of {runs}."
     found = [(row, p50) for row in (part.serial if part else []) if (p50 := row.found.p50_ms) and not row["marks"]]
     smallest = min((row["batch"] for row, _ in found), default=0)
     found = [(row, p50) for row, p50 in found if row["batch"] == smallest]
@@ -420,7 +408,7 @@ def _headline(part: Part | None, verdicts: Sequence[Verdict], quick: Sequence[Qu
     return f"{', '.join(names[:-1])} and {names[-1]} answer {what} fastest, in {span}: their intervals overlap."
 
 
-def _answers(part: Part) -> list[Card]:
+def _answers(part: Part) -> list[model.Card]:
     """A card per question that the cells can answer."""
     cards = []
     for kind, (question, first, second) in QUESTIONS.items():
@@ -434,7 +422,7 @@ def _answers(part: Part) -> list[Card]:
         if decided:
             span = " to ".join(dict.fromkeys(f"{limit(decided):.2f}" for limit in (min, max)))
             long += f" Where one is shown, {first} takes {span} times as long as {second}."
-        cards.append(Card(question, _short(words, first), long))
+        cards.append(model.Card(question, _short(words, first), long))
     return [*cards, *_most(part.serial)]
 
 
@@ -449,7 +437,7 @@ def _short(words: Sequence[str], first: str) -> str:
     return "No difference shown" if SAME in words else "No verdict"
 
 
-def _most(serial: Sequence[Row]) -> list[Card]:
+def _most(serial: Sequence[Row]) -> list[model.Card]:
     """Where most of the time goes in the smallest call."""
     rows = [row for row in serial if row["split"] and sum(row["split"].values()) > 0]
     rows = [row for row in rows if row["batch"] == min(row["batch"] for row in rows)]
@@ -461,21 +449,17 @@ def _most(serial: Sequence[Row]) -> list[Card]:
     question, batch = "Where does the time go?", f"At batch {rows[0]['batch']}"
     if len(parts) > 1:
         words = [f"{name} {shares[name]:.0f} % {part}" for name, (part, _) in largest.items()]
-        return [Card(question, "It depends on the route", f"{batch}: {', '.join(words)}.")]
+        return [model.Card(question, "It depends on the route", f"{batch}: {', '.join(words)}.")]
     limits = list(dict.fromkeys(f"{limit(shares.values()):.0f} %" for limit in (min, max)))
     depends = "" if len(limits) == 1 else ", depending on the route"
     long = f"{batch} it is {' to '.join(limits)} of a call{depends}."
-    return [Card(question, f"{parts.pop().capitalize()} takes the most", long)]
+    return [model.Card(question, f"{parts.pop().capitalize()} takes the most", long)]
 
 
-def _published_table(study: Study, rows: Sequence[Row]) -> Table | None:
+def _published_table(study: Study, rows: Sequence[Row]) -> model.Table | None:
     """Our numbers beside the published ones: a line per cell and measure that the study has, in the order of cells."""
-    found = [
-        (row, measure, theirs)
-        for row in rows
-        for measure in study.measures
-        if (theirs := measure.published(results.factors(row)))
-    ]
+    asked = [(row, measure, measure.published(results.factors(row))) for row in rows for measure in study.measures]
+    found = [(row, measure, theirs) for row, measure, theirs in asked if theirs]
     sources = list(dict.fromkeys(source for _, _, theirs in found for source in theirs))
     lines = [
         [
@@ -484,7 +468,7 @@ def _published_table(study: Study, rows: Sequence[Row]) -> Table | None:
         ]
         for row, measure, theirs in found
     ]  # fmt: skip
-    return Table(["cell", "measure", "here", *sources], lines, left=2) if found else None
+    return model.Table(["cell", "measure", "here", *sources], lines, left=2) if found else None
 
 
 def _case(row: Row, measure: Measure) -> str:
@@ -493,7 +477,7 @@ def _case(row: Row, measure: Measure) -> str:
     return ", ".join(filter(None, (f"batch {row['batch']}" if batch else callers(row["users"]), *more)))
 
 
-def _published_plot(study: Study, part: Part) -> Picture | None:
+def _published_plot(study: Study, part: Part) -> model.Picture | None:
     """gRPC / HTTP as published, per device, and as measured here."""
     known = {(row["name"], row["batch"], row["users"]): results.factors(row) for row in part.rows}
     measures = {measure.of: measure for measure in study.measures}
@@ -505,21 +489,20 @@ def _published_plot(study: Study, part: Part) -> Picture | None:
             continue
         a, b = (measure.published(known[name, ratio.batch, ratio.users]) for name in (ratio.a_name, ratio.b_name))
         more_is_less = measure.of == PER_SECOND and not measure.inverse
-        theirs = {
-            source: b[source] / a[source] if more_is_less else a[source] / b[source] for source in a if source in b
-        }
-        if theirs:
-            said = {who: replace(time, value=value, low=None, high=None) for who, value in theirs.items()}
+        if more_is_less:
+            a, b = b, a
+        said = {who: replace(time, value=a[who] / b[who], low=None, high=None) for who in a if who in b}
+        if said:
             lines[f"{time.group}, {time.label}"] = {THIS_RUN: time} | said
-    plot = plots.published(THIS_RUN, lines, "gRPC faster", "HTTP faster")
     caption = (
         "The same ratio, as time. Filled with its interval: this run. Open: the published tables, which have no"
         " intervals."
     )
-    return Picture("gRPC against HTTP: published and here", caption, plot, only=HTML) if plot else None
+    plot = plots.published(THIS_RUN, lines, "gRPC faster", "HTTP faster")
+    return model.Picture("gRPC against HTTP: published and here", caption, plot, only=HTML) if plot else None
 
 
-def _factors(rows: Sequence[Row]) -> Table:
+def _factors(rows: Sequence[Row]) -> model.Table:
     """What was counted beside the clock: a difference in one of these is a cause to look at before the protocol."""
     columns: dict[str, Callable[[Row], str]] = {
         "calls": lambda row: f"{row['requests']:,}",
@@ -537,17 +520,17 @@ def _factors(rows: Sequence[Row]) -> Table:
     }
     lines = [[row["id"], *(text(row) for text in columns.values())] for row in rows]
     folded = f"All {len(rows)} cells: connections, bytes, client CPU, tails"
-    return Table(["cell", *columns], lines, folded=folded, only=HTML)
+    return model.Table(["cell", *columns], lines, folded=folded, only=HTML)
 
 
-def _parity(result: Result) -> Table:
+def _parity(result: Result) -> model.Table:
     lines = [
-        [Entry(name, route=True), "✓ yes" if fact.agrees else "✗ no",
+        [model.Entry(name, route=True), "✓ yes" if fact.agrees else "✗ no",
          "–" if fact.cosine is None else f"{fact.cosine:.6f}", fact.why or "–"]
         for name, fact in result.parity.items()
     ]  # fmt: skip
     head = ["route", "agrees", "worst cosine to the reference", "why"]
-    return Table(head, lines, "Do the routes give the same answer? Checked before any timing", only=HTML)
+    return model.Table(head, lines, "Do the routes give the same answer? Checked before any timing", only=HTML)
 
 
 def _warnings(result: Result, rows: Sequence[Row]) -> list[str]:
@@ -564,8 +547,8 @@ def _warnings(result: Result, rows: Sequence[Row]) -> list[str]:
         found.append("Random weights: the times are real, the answers mean nothing.")
     if result.environment.dirty:
         found.append("The checkout had uncommitted changes.")
-    disagree = [(route, fact.why) for route, fact in result.parity.items() if not fact.agrees]
-    found += [f"{route} disagrees with the reference: {why}" for route, why in disagree]
+    parity = result.parity.items()
+    found += [f"{route} disagrees with the reference: {fact.why}" for route, fact in parity if not fact.agrees]
     return found + [f"{row['id']}: {problem}" for row in rows for problem in row.problems]
 
 

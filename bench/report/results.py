@@ -6,7 +6,7 @@ import io
 import json
 import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -115,10 +115,8 @@ def put(path: Path, content: bytes | str) -> None:
     except OSError as error:
         with contextlib.suppress(OSError):
             part.unlink(missing_ok=True)
-        raise ResultError(
-            f"{path} cannot be written ({error.strerror}): make room for it, or choose another folder; files that were"
-            " there before are unchanged"
-        ) from error
+        what = "make room for it, or choose another folder; files that were there before are unchanged"
+        raise ResultError(f"{path} cannot be written ({error.strerror}): {what}") from error
 
 
 def rows(result: Result) -> list[Row]:
@@ -132,29 +130,12 @@ def factors(row: Row) -> dict[str, Any]:
     return {name: row[name] for name in FACTORS}
 
 
-def setting(row: Row) -> tuple[Any, ...]:
-    """What one table holds still: everything but the name, the batch and the number of users."""
-    return tuple(row[name] for name in SETTING)
-
-
-def settings(found: Iterable[Row]) -> dict[tuple[Any, ...], list[Row]]:
-    """The rows of each setting, in their order."""
+def settings(found: Iterable[Row]) -> list[list[Row]]:
+    """The rows of each setting, in their order: one table holds everything still but name, batch and users."""
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in found:
-        groups.setdefault(setting(row), []).append(row)
-    return groups
-
-
-def by_batch(found: Iterable[Row]) -> list[Row]:
-    """The serial cells: one caller."""
-    return [row for row in found if row["users"] == 1]
-
-
-def by_users(found: Sequence[Row]) -> list[Row]:
-    """The concurrent cells: the smallest batch, any number of callers; none when there was one caller only."""
-    smallest = min((row["batch"] for row in found), default=1)
-    at_smallest = [row for row in found if row["batch"] == smallest]
-    return at_smallest if any(row["users"] > 1 for row in at_smallest) else []
+        groups.setdefault(tuple(row[name] for name in SETTING), []).append(row)
+    return list(groups.values())
 
 
 def cells_csv(result: Result) -> str:

@@ -54,14 +54,11 @@ def plot(result: Result) -> str:
     measure = study.measures[0]
     groups = {
         ", ".join(filter(None, (heading, title))): [
-            (row["name"], measure(row.found), measure.published(results.factors(row)).values())
-            for row in found
-            if _heading(study, row) == heading and measure(row.found)
+            (row["name"], measure(row.found), _theirs(measure, row).values()) for row in found if measure(row.found)
         ]
-        for title, found in _tables(study, rows).items()
-        for heading in _headings(study, found)
+        for (title, heading), found in _columns(study, rows)
     }
-    published = " Diamond: published." if any(measure.published(results.factors(row)) for row in rows) else ""
+    published = " Diamond: published." if any(_theirs(measure, row) for row in rows) else ""
     axis = f"{measure.name}, log scale. Dot and bar: ours with its 95 % interval.{published}"
     return plots.beside({title: lines for title, lines in groups.items() if lines}, axis)
 
@@ -102,7 +99,9 @@ def _found(study: Study, result: Result) -> Iterable[Block]:
     if theirs := dict.fromkeys(source for row in rows for one in study.measures for source in _theirs(one, row)):
         yield Text(f"In italics what was published ({', '.join(theirs)}): {study.source.rstrip('.')}.")
     yield replace(_costs(study, rows), caption="What a call carries and costs")
-    if marks := dict.fromkeys(f"{row['name']}, {_where(study, row)}: {mark}" for row in rows for mark in row["marks"]):
+    if marks := dict.fromkeys(
+        f"{row['name']}, {_heading(study, row)}: {mark}" for row in rows for mark in row["marks"]
+    ):
         yield Items(list(marks), "† no verdict may rest on this cell:")
     if result.analysis.hypotheses:
         yield Heading("What was claimed")
@@ -123,20 +122,13 @@ def _front(study: Study, rows: Sequence[Row]) -> list[str]:
     """Which row is fastest where, by the estimates."""
     measure = study.measures[0]
     first: Counter[str] = Counter()
-    for found in _tables(study, rows).values():
-        for heading in _headings(study, found):
-            known = [
-                (value.value, row["name"])
-                for row in found
-                if _heading(study, row) == heading and (value := measure(row.found))
-            ]
-            if len(known) > 1:
-                less = measure.inverse or measure.of != "images_per_s"
-                first[(min if less else max)(known, key=lambda pair: pair[0])[1]] += 1
-    if not first:
-        return []
+    best = min if measure.inverse or measure.of != "images_per_s" else max
+    for _, found in _columns(study, rows):
+        known = [(value.value, row["name"]) for row in found if (value := measure(row.found))]
+        if len(known) > 1:
+            first[best(known, key=lambda pair: pair[0])[1]] += 1
     parts = [f"{name} in {times}" for name, times in first.most_common()]
-    return [f"By the estimates in front, of {first.total()} comparisons: {', '.join(parts)}."]
+    return [f"By the estimates in front, of {first.total()} comparisons: {', '.join(parts)}."] if parts else []
 
 
 def _tables(study: Study, rows: Sequence[Row]) -> dict[str, list[Row]]:
@@ -145,6 +137,15 @@ def _tables(study: Study, rows: Sequence[Row]) -> dict[str, list[Row]]:
     for row in rows:
         tables.setdefault(_shared(study, row, rows), []).append(row)
     return tables
+
+
+def _columns(study: Study, rows: Sequence[Row]) -> list[tuple[tuple[str, str], list[Row]]]:
+    """((table, column), its rows), table by table."""
+    columns: dict[tuple[str, str], list[Row]] = {}
+    for title, found in _tables(study, rows).items():
+        for row in found:
+            columns.setdefault((title, _heading(study, row)), []).append(row)
+    return list(columns.items())
 
 
 def _shared(study: Study, row: Row, rows: Sequence[Row]) -> str:
@@ -180,14 +181,6 @@ def _heading(study: Study, row: Row) -> str:
     return ", ".join(filter(None, dict.fromkeys(_word(study, name, row) for name in study.columns)))
 
 
-def _headings(study: Study, rows: Sequence[Row]) -> list[str]:
-    return list(dict.fromkeys(_heading(study, row) for row in rows))
-
-
-def _where(study: Study, row: Row) -> str:
-    return ", ".join(filter(None, (_heading(study, row), _shared(study, row, [row]))))
-
-
 def _table(study: Study, measure: Measure, rows: Sequence[Row]) -> Table:
     """A line per row, a column per heading: ours with its interval, and the published number."""
 
@@ -209,7 +202,7 @@ def _costs(study: Study, rows: Sequence[Row]) -> Table:
         cpu = "–" if row["client_cpu"] is None else f"{100 * row['client_cpu']:.0f} %"
         numbers = [digits(row[name]) for name in ("encode_ms", "decode_ms", "connections")]
         known = [str(f"{of[row['name']]:g}") if row["name"] in of else "–" for of in study.declared.values()]
+        theirs = Entry(received, published=() if kb is None else (digits(kb * 1024),))
         where = ", ".join(filter(None, (_heading(study, row), _shared(study, row, rows))))
-        theirs = () if kb is None else (digits(kb * 1024),)
-        lines.append([row["name"], where, sent, Entry(received, published=theirs), *numbers, cpu, *known])
+        lines.append([row["name"], where, sent, theirs, *numbers, cpu, *known])
     return Table([*head, *study.declared], lines, left=2)

@@ -4,7 +4,6 @@ Its published tables are in published/ (README.md there says where they are from
 them; H5 is about two devices, so `scripts/compare` judges it.
 """
 
-import functools
 from collections.abc import Mapping
 from dataclasses import replace
 from statistics import median
@@ -52,16 +51,11 @@ SLOWER_DEVICE = 1.1
 H5_CELLS = 3
 
 
-@functools.cache
-def _table(file: str) -> list[dict[str, str]]:
-    return rows_of(file)
-
-
 def published(route: str, batch: int, users: int, measure: str) -> dict[str, float]:
     """Device -> the published number; {} where the study has none."""
     file, factor = _TABLES[measure]
     column, other = (f"b{batch}", users) if factor == "batch" else (f"c{users}", batch)
-    rows = [row for row in _table(file) if row["route"] == route and column in row and other == 1]
+    rows = [row for row in rows_of(file) if row["route"] == route and column in row and other == 1]
     return {row["gpu"]: float(row[column]) for row in rows}
 
 

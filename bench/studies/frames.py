@@ -194,10 +194,7 @@ FRAMES = Study(
             "off the window.",
             "blocks in random order, intervals",
         ),
-        (
-            "The HTTP client had no session: a connection for every frame.",
-            "policy: --policy pooled,cold",
-        ),
+        ("The HTTP client had no session: a connection for every frame.", "policy: --policy pooled,cold"),
     ),
     advice=(
         "On one host, decode into shared memory and send its name: nothing is copied, a small message is what is left.",

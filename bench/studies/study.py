@@ -1,6 +1,7 @@
 """What a study is made of: rows, cells, what is compared with what, and the claims that were published."""
 
 import csv
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -144,6 +145,7 @@ class Study:
         return self.measures[0].published(cell)
 
 
+@functools.cache
 def rows_of(file: str) -> list[dict[str, str]]:
     """The lines of a published table, without its comments."""
     lines = [line for line in (PUBLISHED / file).read_text().splitlines() if not line.startswith("#")]
