@@ -15,7 +15,18 @@ from gateways.rpc import server
 from gateways.typed_grpc import health, upstreams
 from gateways.typed_grpc.service import SERVICE
 from scripts.host.machine import listens
-from tests.unit.typed_gateway import NOT_SERVING, OTHER, REQUEST, SERVING, Gateway, fails, gateway_before, started, to
+from tests.unit.typed_gateway import (
+    GOOD,
+    NOT_SERVING,
+    OTHER,
+    REQUEST,
+    SERVING,
+    Gateway,
+    fails,
+    gateway_before,
+    started,
+    to,
+)
 from tests.unit.upstream_servers import MODEL, Behaviour, until
 
 UNAVAILABLE = grpc.StatusCode.UNAVAILABLE
@@ -129,9 +140,9 @@ async def test_stopping_finishes_what_is_at_work(tmp_path: Path, monkeypatch: py
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
         call: Any = channel.unary_unary(f"/{SERVICE}/Predict")
         behaviour.gate.clear()
-        before = behaviour.at_work
-        at_work = asyncio.ensure_future(call(REQUEST.SerializeToString()))
-        await until(lambda: behaviour.at_work > before)
+        four = pb.PredictRequest(images=[GOOD] * 4)
+        at_work = asyncio.ensure_future(call(four.SerializeToString()))
+        await until(lambda: behaviour.at_work >= len(four.images))  # one of them may be the gateway's own probe
         stopping = asyncio.ensure_future(running.__aexit__(None, None, None))
         await until(lambda: not listens("127.0.0.1", port))
         behaviour.gate.set()
