@@ -222,7 +222,7 @@ def test_to_a_repository_that_is_not_about_images(photo: bytes, tmp_path: Path) 
 @pytest.mark.slow
 def test_what_cannot_be_served_leaves_the_old_model(tmp_path: Path) -> None:
     """Exit 1 with the reason, in Triton's words where only Triton can see it."""
-    broken, hollow = tmp_path / "broken", tmp_path / "hollow"
+    old, broken, hollow = served(), tmp_path / "broken", tmp_path / "hollow"
     make_broken(tmp_path / "all")
     broken.mkdir()
     (tmp_path / "all" / "corrupt").rename(broken / "corrupt")
@@ -236,7 +236,7 @@ def test_what_cannot_be_served_leaves_the_old_model(tmp_path: Path) -> None:
         told = swap(*arguments, fails=True)
         assert says in told
         with tritonclient.http.InferenceServerClient(EDGE) as client:
-            assert client.is_model_ready(TENSORS)
+            assert client.is_model_ready(old)
             assert not client.is_model_ready("corrupt")
 
 
