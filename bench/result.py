@@ -13,8 +13,8 @@ import msgspec
 from bench.measure.measured import SCHEMA, Cell, Run, Visit
 
 
-class Record(msgspec.Struct):
-    """A typed record whose fields can be asked by name too: tables, plots and claims choose their measure."""
+class Record(msgspec.Struct, forbid_unknown_fields=True):
+    """A typed record that refuses unknown fields. Fields can be asked by name: tables choose their measure."""
 
     def __getitem__(self, name: str) -> Any:
         return getattr(self, name)

@@ -8,7 +8,9 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Annotated, Any, Final
+
+import msgspec
 
 from locustfiles.clients.policy import POOLED
 
@@ -16,6 +18,9 @@ SCHEMA: Final = 1
 GATE = 0.35
 """The most that a load process may use of one core. In trials of these clients against a 10 ms server, p50 was within
 6 % of the truth up to about this much: beyond, the client's own work is in its latencies."""
+type Count = Annotated[int, msgspec.Meta(ge=0)]
+type Natural = Annotated[int, msgspec.Meta(ge=1)]
+
 RUNNING, FINISHED, INTERRUPTED = "running", "finished", "interrupted (Ctrl-C)"
 
 
@@ -26,8 +31,8 @@ class Cell:
     name: str
     """The row: the route's name, except where one route is measured under two names (A/A)."""
     route: str
-    batch: int = 1
-    users: int = 1
+    batch: Natural = 1
+    users: Natural = 1
     """How many callers wait at once (the published tables say concurrency); in an open loop, at most."""
     policy: str = POOLED
     target: str = "edge"
@@ -69,10 +74,10 @@ class Visit:
     latency: str = ""
     """Successful calls that began in the steady window: an encoded recorder.Histogram."""
     counted_s: float = 0.0
-    requests: int = 0
+    requests: Count = 0
     """Successful calls of the counted window."""
-    failures: int = 0
-    errors: dict[str, int] = field(default_factory=dict)
+    failures: Count = 0
+    errors: dict[str, Count] = field(default_factory=dict)
     """Error text -> how often."""
     mean_ms: float | None = None
     """Mean latency of the successful calls of the counted window: what the time split adds up to."""
@@ -82,20 +87,20 @@ class Visit:
     """Client decode: making what a program can use of one answer, after the clock; None where nobody says how."""
     stages_ms: dict[str, float] = field(default_factory=dict)
     """Means per successful call of the counted window, from edge and server: see split.py for the names."""
-    connections: int | None = None
+    connections: Count | None = None
     """TCP connections that our processes opened to serve the counted window's calls, those of the warm-up included."""
-    edge_connections: int | None = None
+    edge_connections: Count | None = None
     """The same, as the edge accepted them; None where its counters cannot be read (direct, or an edge elsewhere)."""
-    sent_bytes: int = 0
+    sent_bytes: Count = 0
     """On the wire in the counted window, all protocol layers included, as the network interfaces count."""
-    received_bytes: int = 0
+    received_bytes: Count = 0
     client_cpu: float = 0.0
     """The busiest load process's share of one core over the counted window."""
-    server_requests: int | None = None
+    server_requests: Count | None = None
     """Successful calls as the server (Triton) or else the edge counted them; None where neither can be read."""
-    model_executions: int | None = None
+    model_executions: Count | None = None
     """How many batches Triton ran for them: fewer than calls when its dynamic batcher put calls together."""
-    missed: int = 0
+    missed: Count = 0
     """Open loop: calls that began late because every user was busy."""
     reasons: list[str] = field(default_factory=list)
     """Why counters are missing, or who else used the servers: a line each."""
@@ -105,7 +110,7 @@ class Visit:
 
 @dataclass(slots=True)
 class Run:
-    """Everything that a run leaves behind, before any statistics: analysis/result.py has it as it is kept."""
+    """Everything that a run leaves behind, before any statistics: bench/result.py has it as it is kept."""
 
     study: str
     started_at: str
