@@ -164,6 +164,7 @@ def test_one_route_against_itself(stack: None) -> None:
     assert sum(row["same"] for row in rows) > sum(row["runs"] for row in rows) / 2
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_ctrl_c_keeps_what_was_measured(stack: None) -> None:
     """Interrupted among its fifty blocks: status 130, and the result has the visits until then."""
