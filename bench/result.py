@@ -276,7 +276,7 @@ class Result(Record, kw_only=True):
 
     @classmethod
     def of(cls, run: Run, analysis: Analysis) -> Self:
-        """The result of a run; raises msgspec.ValidationError for an environment that is none."""
+        """The result of a run; raises msgspec.ValidationError for an invalid environment."""
         return cls(
             **{name: getattr(run, name) for name in ("study", "method", "started_at", "ended")},
             options={name: str(value) if isinstance(value, Path) else value for name, value in run.options.items()},

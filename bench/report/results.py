@@ -49,7 +49,7 @@ class Row:
 
 
 def load(path: Path | str) -> Result:
-    """The result in a run's folder or result.json; raises ResultError when it is none that this version reads."""
+    """The result in a run's folder or result.json; raises ResultError when this version cannot read it."""
     file = Path(path)
     if file.is_dir():
         file /= RESULT

@@ -1,4 +1,4 @@
-"""How every server of ours starts: where it listens, and what its log looks like."""
+"""How every gateway starts: where it listens, and what its log looks like."""
 
 import logging
 import os

@@ -1,4 +1,4 @@
-"""Contract tests need the running stack."""
+"""Golden tests need the running stack."""
 
 import pytest
 
