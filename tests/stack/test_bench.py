@@ -16,7 +16,6 @@ from tests.repository import ROOT
 from tests.stack.runs import OUTPUT, bench, finished, folder_in, result, visits
 
 FIVEWAY = ["jpeg-http", "onnx-http", "onnx-grpc", "trt-http", "trt-grpc"]
-# A visit takes about half a second more than its window and warm-up.
 SHORT = ["--seconds", "0.5", "--blocks", "3"]
 ONE_CELL = ["--routes", "onnx-http", "--batches", "1", "--concurrency", "1"]
 
@@ -24,7 +23,7 @@ ONE_CELL = ["--routes", "onnx-http", "--batches", "1", "--concurrency", "1"]
 @pytest.fixture(scope="module")
 def fiveway(stack: None) -> tuple[dict[str, Any], Path]:
     """All five routes, a batch of 8 alone and four users at batch 1, in three blocks."""
-    status, said, folder = bench("fiveway", "--batches", "8", "--concurrency", "4", *SHORT)
+    status, said, folder = bench("fiveway", "--quick", "--batches", "8", "--concurrency", "4", *SHORT)
     assert status == 0, said
     assert folder
     return result(folder), folder

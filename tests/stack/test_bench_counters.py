@@ -8,6 +8,8 @@ import pytest
 from tests.clients import ROUTES
 from tests.docker import docker
 
+pytestmark = pytest.mark.slow
+
 CALLS = 7
 CONNECTIONS = 3
 

@@ -369,6 +369,7 @@ def test_broken_models_make_it_unhealthy_without_restarts(triton: Triton) -> Non
     assert docker("inspect", "--format={{.State.Health.Status}} {{.RestartCount}}", triton.name).split()[-1] == "0"
 
 
+@pytest.mark.slow
 def test_it_stops_within_seconds(triton: Triton) -> None:
     """SIGTERM ends it before Docker has to kill it, idle connections or not."""
     with tritonclient.http.InferenceServerClient(triton.http) as client:
