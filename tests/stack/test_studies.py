@@ -13,7 +13,7 @@ from tests.stack.runs import answered, bench, finished, result, visits
 DEFAULT = "base"
 """The one whose run is in the default tier."""
 FAR, NEAR = "150ms-100mbit", "0ms-100mbit"
-# On a busy machine the slowest rows of frames have few calls a second. Intervals want three blocks: 5-way's test has them.
+# On a busy machine the slowest rows of frames have few calls a second. Two blocks: the 5-way test has intervals.
 OPTIONS = {"frames": ("--seconds", "1.4"), DEFAULT: ("--blocks", "2")}
 
 pytestmark = pytest.mark.timeout(330)
