@@ -4,7 +4,6 @@ The light image takes the part of NVIDIA's. Only what names the GPU is made up: 
 """
 
 import subprocess
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from models.builder.repository import WARM_BATCHES, config
 from models.builder.spec import ImageSpec
 from tests.clients import files
 from tests.docker import docker, wait_until
-from tests.stack.test_triton_backend import HARDENED, IMAGE
+from tests.stack.test_triton_backend import IMAGE, address, serving
 
 SPEC = ImageSpec.load("efficientnet_lite0")
 CHECKSUM = "c" * 64
@@ -67,27 +66,19 @@ def triton(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The name of a container that was started as in GPU mode, and answers."""
     folder = tmp_path_factory.mktemp("gpu")
     make_volumes(folder)
-    name = f"test-triton-gpu-{uuid.uuid4().hex[:8]}"
     environment = {
         "DEVICE": "cuda", "TRITON_TAG": "24.10-py3", "MODEL_REPOSITORY": "/repository", "ENGINES": "/tmp/engines",
         "JPEG_DECODER": "dali", "PATH": f"/smi:{SERVER}/bin:/usr/local/bin:/usr/bin:/bin",
     }  # fmt: skip
-    arguments = [*HARDENED, "--volume=/repository", "--volume=/smi", "--publish=127.0.0.1::8001"]
-    arguments += [f"--env={key}={value}" for key, value in environment.items()]
-    docker("create", f"--name={name}", *arguments, IMAGE, *OWN)
-    try:
-        for volume in ("repository", "smi"):
-            docker("cp", f"{folder}/{volume}/.", f"{name}:/{volume}")
-        docker("start", name)
+    options = [f"--env={key}={value}" for key, value in environment.items()]
+    volumes = {"/repository": folder / "repository", "/smi": folder / "smi"}
+    with serving(volumes, *options, command=OWN) as name:
         wait_until(lambda: client(name).is_server_live(), "the server answers", seconds=90)
         yield name
-    finally:
-        print(docker("logs", name))
-        docker("rm", "--force", "--volumes", name)
 
 
 def client(name: str) -> InferenceServerClient:
-    return InferenceServerClient(docker("port", name, "8001/tcp").splitlines()[0])
+    return InferenceServerClient(address(name, 8001))
 
 
 @pytest.mark.parametrize("model", CONFIGS)
@@ -116,7 +107,8 @@ def test_engines_have_a_folder_per_gpu_driver_and_release(triton: str) -> None:
 
 def test_the_log_says_how_the_start_went(triton: str) -> None:
     """Lines while it loads, and one when it serves."""
-    log = wait_until(lambda: finished(triton), "the last line", seconds=30)
+    wait_until(lambda: "every model is loaded after" in docker("logs", triton), "the last line", seconds=30)
+    log = docker("logs", triton)
     assert "triton: loading models and building engines: 0 s, 0 engines in the cache (0 MB)" in log
     assert "0 engines found, 0 built" in log
 
@@ -126,19 +118,13 @@ def test_without_dali_pillow_decodes_and_it_is_said(triton: str, photo: bytes) -
     image = InferInput("jpeg", [1, 1], "BYTES").set_data_from_numpy(files([photo]))
     answer = client(triton).infer(f"{SPEC.name}_jpeg", [image])
     assert answer.as_numpy("embedding").shape == (1, SPEC.outputs["embedding"])
-    assert f"{SPEC.name}_preprocess: Pillow decodes on the CPU, for DALI does not: ModuleNotFoundError" in docker(
-        "logs", triton
-    )
+    says = f"{SPEC.name}_preprocess: Pillow decodes on the CPU, for DALI does not: ModuleNotFoundError"
+    assert says in docker("logs", triton)
     rows = {tuple(line.split()) for line in docker("exec", triton, "providers").splitlines()}
     assert (f"{SPEC.name}_preprocess", "1", "Pillow", "1") in rows
     # As where the server's own backend counts nothing: an ensemble and its first step are no execution provider's.
     ask = "import runpy; print(*(row[0] for row in runpy.run_path('/usr/local/bin/providers')['configured']()))"
     assert set(docker("exec", triton, "python3", "-c", ask).split()) == set(CONFIGS)
-
-
-def finished(name: str) -> str:
-    log = docker("logs", name)
-    return log if "every model is loaded after" in log else ""
 
 
 def test_without_a_gpu_it_does_not_start() -> None:
