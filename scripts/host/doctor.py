@@ -51,7 +51,7 @@ class Gpu(NamedTuple):
     driver: str
     memory_mib: int
     capability: str  # empty where the driver does not say
-    count: int
+    gpus: int
 
 
 def misfits(gpu: Gpu) -> dict[str, str]:
@@ -251,8 +251,8 @@ def gpu() -> Iterator[Finding]:
     which_one = found.name + (f", compute capability {found.capability}" if found.capability else "")
     if machine.accelerator() == "cpu":
         which_one += ": not used, ACCELERATOR=gpu in .env would"
-    elif found.count > 1:
-        which_one += f": the first of {found.count}, the one that is used"
+    elif found.gpus > 1:
+        which_one += f": the first of {found.gpus}, the one that is used"
     yield ok("gpu", which_one)
     yield ok("driver", found.driver)
     remedy = "close what else uses the GPU: three servers hold the model (not measured yet)"

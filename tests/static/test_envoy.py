@@ -347,15 +347,6 @@ def test_bodies_over_32_mib_are_refused_over_http2(edge: Edge, path: str) -> Non
     assert edge.curl("/v2", version=VERSIONS[1])[0] == 200
 
 
-def test_a_grpc_body_said_to_be_over_32_mib_is_refused(edge: Edge) -> None:
-    """RESOURCE_EXHAUSTED, not UNKNOWN."""
-    arguments = ("-H", "content-type: application/grpc", "-H", "te: trailers")
-    status, head, _ = edge.post(KSERVE + "ModelInfer", bytes(33 * MIB), *arguments, version="--http2-prior-knowledge")
-    assert status == 200
-    assert "grpc-status: 8" in head
-    assert "32 mib" in head
-
-
 def test_a_client_cannot_steer_the_proxy(edge: Edge) -> None:
     """x-envoy-* request headers have no effect: 1 ms would be a 504."""
     assert edge.curl("/v2?slow", "-H", "x-envoy-upstream-rq-timeout-ms: 1", "-H", "x-envoy-retry-on: 5xx")[0] == 200

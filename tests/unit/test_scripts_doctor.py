@@ -75,7 +75,7 @@ def here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
         said = {"os_id": system}
         for more in answers:
             said |= more
-        there = {"/proc/self/status": "CapBnd:\t000001ffffffffff\n"} | files
+        there = {"/proc/self/status": "CapBnd:\t000001ffffffffff\n", **files}
         installed = {command.partition(" ")[0] for command in said} | set(programs)
         for module, name, answer in (
             (doctor, "ask", lambda *command: said.get(" ".join(command))),

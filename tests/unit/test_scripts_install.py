@@ -130,7 +130,7 @@ def run(
         **{f"{path}/class": f"{CLASSES[path]}\n" for path in there if path in CLASSES},
     }
     folders = ("bin", "etc/apt/sources.list.d", "state", "tmp", "usr/libexec/docker/cli-plugins", "usr/share/keyrings")
-    for folder in (*folders, *(Path(path).parent for path in files)):
+    for folder in (*folders, *(os.path.dirname(path) for path in files)):
         (sandbox / folder).mkdir(parents=True, exist_ok=True)
     for path, text in files.items():
         (sandbox / path).write_text(text)
