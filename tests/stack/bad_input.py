@@ -278,17 +278,11 @@ class Refusal:
     says: str
 
 
-@dataclass(frozen=True)
 class Case:
     """A row of the table. A route that is left out has no such case; `note` says why, where that is not plain."""
 
-    name: str
-    refusals: tuple[Refusal, ...]
-    note: str = ""
-
-
-def case(name: str, *refusals: Refusal, note: str = "") -> Case:
-    return Case(name, refusals, note)
+    def __init__(self, name: str, *refusals: Refusal, note: str = "") -> None:
+        self.name, self.refusals, self.note = name, refusals, note
 
 
 def refusal(status: int, code: str, says: str, route: str, build: Callable[[], Request]) -> Refusal:
@@ -356,19 +350,19 @@ def of_seldon(says: str, message: dict[str, object], say: Say = bad) -> tuple[Re
 
 
 CASES = (
-    case(
+    Case(
         "not an image",
         *of_jpegs("is not a JPEG: send JPEG bytes", NOT_IMAGE),
         note="on the tensor routes the client decodes",
     ),
-    case("truncated JPEG", *of_jpegs("is truncated or damaged: send the whole JPEG file", TRUNCATED)),
-    case(
+    Case("truncated JPEG", *of_jpegs("is truncated or damaged: send the whole JPEG file", TRUNCATED)),
+    Case(
         "65,500 x 65,500 pixels declared by a 20 kB file",
         *of_jpegs("is 65500 x 65500 pixels: send at most 50,000,000 pixels", HUGE),
         note="refused by its header, before a pixel is decoded",
     ),
-    case("JPEG of 21 MiB", *of_jpegs("is 21 MiB: send a JPEG of at most 20 MiB", LARGE, large)),
-    case(
+    Case("JPEG of 21 MiB", *of_jpegs("is 21 MiB: send a JPEG of at most 20 MiB", LARGE, large)),
+    Case(
         "empty body",
         bad(NO_JSON, "jpeg-http", lambda: Http("/embed/base64", b"", JSON)),
         bad("is empty: send JPEG bytes", "jpeg-http", lambda: jpeg_raw(b"")),
@@ -388,7 +382,7 @@ CASES = (
         bad(NO_HEAD, "frames-zmq", lambda: ZeroMq((b"",))),
         note="over gRPC an empty message names no model, or holds no image or array",
     ),
-    case(
+    Case(
         "64 MiB body",
         large(TOO_LARGE, "jpeg-http", lambda: jpeg_raw(big())),
         *of_triton(large, "http", TOO_LARGE, lambda model: infer_http(model, big(), OCTETS), TENSORS),
@@ -407,7 +401,7 @@ CASES = (
         large("larger than max", "frames-grpc", lambda: frames_grpc(big())),
         note="HTTP: refused by Envoy on the announced length; gRPC announces none, see below",
     ),
-    case(
+    Case(
         "64 MiB body, its length not announced",
         large(TOO_LARGE, "jpeg-http", lambda: replace(jpeg_raw(big()), chunked=True)),
         *of_triton(large, "http", TOO_LARGE, lambda model: infer_http(model, big(), OCTETS, chunked=True), TENSORS),
@@ -419,7 +413,7 @@ CASES = (
         large("larger than 32 MiB", "frames-http", lambda: frames_http("base64", big(), chunked=True)),
         note="cut off by Envoy at 32 MiB",
     ),
-    case(
+    Case(
         "bad base64",
         bad(NO_BASE64, "jpeg-http", lambda: jpeg_json([NOT_BASE64])),
         bad(NO_BASE64, "torchserve-http", lambda: torchserve_json(NOT_BASE64)),
@@ -428,7 +422,7 @@ CASES = (
         bad(NO_BASE64, "echo-grpc", lambda: Grpc(f"{ECHO}/Base64", BASE64_MESSAGE)),
         bad("frame cannot be decoded", "frames-http", lambda: frames_text(width=1, height=1, frame=NOT_BASE64)),
     ),
-    case(
+    Case(
         "bad JSON, or over gRPC bytes that are no message",
         bad(NO_JSON, "jpeg-http", lambda: Http("/embed/base64", NOT_JSON, JSON)),
         *of_triton(bad, "http", NO_JSON_FOR_TRITON, lambda model: infer_http(model, NOT_JSON)),
@@ -445,7 +439,7 @@ CASES = (
         bad(OTHER_CLIENT, "frames-grpc", lambda: frames_grpc(NOT_PROTO)),
         bad(NO_HEAD, "frames-zmq", lambda: ZeroMq((NOT_JSON,))),
     ),
-    case(
+    Case(
         "JSON nested 100,000 levels deep",
         bad(NO_JSON, "jpeg-http", lambda: Http("/embed/base64", DEEP, JSON)),
         *of_triton(bad, "http", TOO_DEEP, lambda model: infer_http(model, DEEP)),
@@ -456,7 +450,7 @@ CASES = (
         bad(NO_JSON, "frames-http", lambda: frames_http("base64", DEEP)),
         bad(NO_HEAD, "frames-zmq", lambda: ZeroMq((DEEP,))),
     ),
-    case(
+    Case(
         "wrong content type",
         other_type("send application/json", "jpeg-http", lambda: replace(jpeg_json([B64_PHOTO]), headers=TEXT)),
         other_type("send image/jpeg or multipart/form-data", "jpeg-http", lambda: Http("/embed", PHOTO, TEXT)),
@@ -469,7 +463,7 @@ CASES = (
         other_type("send multipart/form-data", "frames-http", lambda: frames_http("multipart", b"{}")),
         note="Triton does not look at it: to Triton a photo is bad JSON",
     ),
-    case(
+    Case(
         "missing field",
         bad('the field "images" is missing', "jpeg-http", lambda: Http("/embed/base64", b"{}", JSON)),
         bad('the form has no part "images"', "jpeg-http", lambda: jpeg_form(PHOTO, name="photos")),
@@ -484,12 +478,12 @@ CASES = (
         bad('the form has no file "frame"', "frames-http", lambda: frames_http("multipart", *form([PHOTO]))),
         bad("1 parts: send a JSON head", "frames-zmq", lambda: ZeroMq((ONE_BY_TWO,))),
     ),
-    case(
+    Case(
         "elements that are not as long as they say",
         *of_files("incomplete string", (1, 1), PHOTO),
         note="a BYTES tensor holds each element behind its length",
     ),
-    case(
+    Case(
         "unknown model",
         *of_triton(unknown, "http", UNKNOWN_MODEL, lambda model: good_http(model.replace(MODEL, "nothing"))),
         *of_triton(unknown, "grpc", UNKNOWN_MODEL, lambda model: good_grpc(model.replace(MODEL, "nothing"))),
@@ -497,7 +491,7 @@ CASES = (
         unknown("Model not found: nothing", "torchserve-grpc", lambda: torchserve_grpc(PHOTO, "nothing")),
         note="the other routes serve one model and name none",
     ),
-    case(
+    Case(
         "wrong shape",
         *of_tensors("unexpected shape for input 'image'", (1, 3, 200, 200)),
         *of_files("unexpected shape for input 'jpeg'", (1, 2), elements(PHOTO, PHOTO)),
@@ -508,7 +502,7 @@ CASES = (
         bad(NOT_2, "frames-zmq", lambda: ZeroMq((ONE_BY_TWO, bytes(3)))),
         note="photos may have any size",
     ),
-    case(
+    Case(
         "wrong type",
         bad("images[0] is not a string: send base64", "jpeg-http", lambda: jpeg_json([5])),
         bad('the field "images" is missing or not a list', "jpeg-http", lambda: jpeg_json("text")),
@@ -524,7 +518,7 @@ CASES = (
         bad("a frame of 'x' x 1", "frames-http", lambda: frames_text(width="x", height=1, frame="")),
         bad("slot is no name", "frames-zmq", lambda: ZeroMq((SLOT % b"../etc/passwd",))),
     ),
-    case(
+    Case(
         "batch of 0",
         bad(NONE, "jpeg-http", lambda: jpeg_json([])),
         *of_tensors("Expected 602112, got 0", (0, *IMAGE)),
@@ -533,7 +527,7 @@ CASES = (
         bad(NONE, "typed-http", lambda: typed_http([])),
         note="TorchServe takes one image per request",
     ),
-    case(
+    Case(
         "batch of 33",
         bad(NOT_32, "jpeg-http", lambda: jpeg_json([B64_PHOTO] * 33)),
         bad("Maximum number of files is 32", "jpeg-http", lambda: jpeg_form(*[PHOTO] * 33)),
@@ -543,37 +537,37 @@ CASES = (
         bad(NOT_32, "typed-http", lambda: typed_http([B64_PHOTO] * 33)),
         note="TorchServe takes one image per request",
     ),
-    case(
+    Case(
         "list of 100,001 vectors",
         bad(NOT_A_LIST, "echo-http", lambda: Http("/transport/vectors/json?count=100001", method="GET")),
         bad(NOT_A_LIST, "echo-grpc", lambda: Grpc("/fiveway.transport.v1.DistanceService/ListVectors", VECTORS)),
     ),
-    case(
+    Case(
         "9 MiB of values",
         large("larger than 8 MiB: send fewer values", "seldon-http", lambda: seldon_http(bytes(9 * MIB))),
         large("larger than max", "seldon-grpc", lambda: seldon_grpc(bytes(9 * MIB))),
     ),
-    case(
+    Case(
         "a shape of terabytes",
         *of_seldon("send at most 1,048,576", {"data": {"tftensor": TERABYTES}}, large),
         note="a few bytes can say that one value fills it",
     ),
-    case(
+    Case(
         "shared memory that is not there",
         unknown("make the file in the shared folder", "frames-zmq", lambda: ZeroMq((SLOT % b"nothing1",))),
     ),
-    case(
+    Case(
         "a frame larger than 1920 x 1080",
         bad("1 to 2073600 pixels", "frames-http", lambda: frames_text(width=1921, height=1080, frame="")),
         bad("1 to 2073600", "frames-grpc", lambda: frame(1921, 1080)),
         bad("1 to 2073600", "frames-zmq", lambda: ZeroMq((b'{"width": 1921, "height": 1080}', b""))),
     ),
-    case(
+    Case(
         "unknown `x-mode`",
         bad("send decoded or raw", "seldon-http", lambda: seldon_http(b"{}", {**JSON, "x-mode": "fast"})),
         bad("send decoded or raw", "seldon-grpc", lambda: seldon_grpc(b"", ("x-mode", "fast"))),
     ),
-    case(
+    Case(
         "unknown path",
         unserved(NOT_SERVED, "jpeg-http", lambda: Http("/embed/nothing", PHOTO)),
         *of_triton(unserved, "http", NOT_SERVED, lambda model: Http(f"/v2/models/{model}/nothing")),
@@ -583,7 +577,7 @@ CASES = (
         unserved(NOT_SERVED, "seldon-http", lambda: Http("/api/v1.0/nothing", b"{}", JSON)),
         unserved("no such path", "frames-http", lambda: frames_http("nothing", b"{}")),
     ),
-    case(
+    Case(
         "unknown gRPC method",
         *of_triton(unserved, "grpc", NOT_SERVED, lambda model: infer_grpc(model, method="Nothing")),
         unserved(NOT_SERVED, "torchserve-grpc", lambda: Grpc(f"{TORCHSERVE}/Nothing")),
@@ -593,4 +587,4 @@ CASES = (
         unserved("Method not found", "frames-grpc", lambda: frames_grpc(b"", "Nothing")),
     ),
 )
-CASES_BY_NAME = {one.name: one for one in CASES}
+CASES_BY_NAME = {case.name: case for case in CASES}

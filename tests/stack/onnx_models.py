@@ -48,30 +48,30 @@ def make_repository(folder: Path) -> None:
     inputs: Tensors = {f"in_{name}": (name, ["n", "width"]) for name in NUMBERS}
     outputs: Tensors = {f"out_{name}": (name, ["n", "twice"]) for name in NUMBERS}
     nodes: list[Node] = [("Concat", [f"in_{name}"] * 2, f"out_{name}", {"axis": 1}) for name in NUMBERS]
-    _write(folder / "every_type", nodes, inputs, outputs, config="max_batch_size: 8\n" + _io(inputs, outputs))
+    write(folder / "every_type", nodes, inputs, outputs, config="max_batch_size: 8\n" + _io(inputs, outputs))
 
     # Two inputs, three outputs, real dynamic batches.
     operators = {"sum": "Add", "difference": "Sub", "product": "Mul"}
     inputs, outputs = dict.fromkeys("ab", ("FP32", ["n", 3])), dict.fromkeys(operators, ("FP32", ["n", 3]))
     nodes = [(operator, ["a", "b"], name, {}) for name, operator in operators.items()]
     config = BACKEND + "max_batch_size: 16\n" + _io(inputs, outputs) + BATCHER
-    _write(folder / "arithmetic", nodes, inputs, outputs, config=config)
+    write(folder / "arithmetic", nodes, inputs, outputs, config=config)
 
     # Text in, text with an exclamation mark out; only `platform` says what runs it.
     inputs, outputs = {"text": ("STRING", ["n", "words"])}, {"shout": ("STRING", ["n", "words"])}
     config = 'platform: "onnxruntime_onnx"\nmax_batch_size: 4\n' + _io(inputs, outputs)
     nodes = [("StringConcat", ["text", "mark"], "shout", {})]
-    _write(folder / "strings", nodes, inputs, outputs, {"mark": np.array(["!"], object)}, config)
+    write(folder / "strings", nodes, inputs, outputs, {"mark": np.array(["!"], object)}, config)
 
     # No config at all, and a graph that can batch: a row in, one number per row out.
     nodes = [("MatMul", ["row", "weights"], "hidden", {}), ("ReduceSum", ["hidden", "axis"], "total", {"keepdims": 0})]
     inputs, outputs = {"row": ("FP32", ["n", 4])}, {"total": ("FP32", ["n"])}
-    _write(folder / "no_config", nodes, inputs, outputs, {"weights": WEIGHTS, "axis": FIRST_AXIS})
+    write(folder / "no_config", nodes, inputs, outputs, {"weights": WEIGHTS, "axis": FIRST_AXIS})
 
     # No config at all, and a graph that cannot batch: fixed dims, a scalar in, a scalar out.
     nodes = [("Mul", ["matrix", "factor"], "scaled", {}), ("ReduceMax", ["scaled"], "largest", {"keepdims": 0})]
     inputs = {"matrix": ("FP64", [2, 3]), "factor": ("FP64", [])}
-    _write(folder / "no_batching", nodes, inputs, {"scaled": ("FP64", [2, 3]), "largest": ("FP64", [])})
+    write(folder / "no_batching", nodes, inputs, {"scaled": ("FP64", [2, 3]), "largest": ("FP64", [])})
 
     # Variable dims, other shapes out than in.
     inputs = {"matrix": ("INT64", ["n", "height", "width"])}
@@ -79,13 +79,13 @@ def make_repository(folder: Path) -> None:
     columns: Node = ("ReduceSum", ["matrix", "axis"], "columns", {"keepdims": 0})
     nodes = [("Transpose", ["matrix"], "turned", {"perm": [0, 2, 1]}), columns]
     config = BACKEND + "max_batch_size: 8\n" + _io(inputs, outputs)
-    _write(folder / "variable_dims", nodes, inputs, outputs, {"axis": FIRST_AXIS}, config)
+    write(folder / "variable_dims", nodes, inputs, outputs, {"axis": FIRST_AXIS}, config)
 
     # A lookup that fails beyond its table; the config's `reshape` leaves the graph only the batch dimension.
     inputs, outputs = {"index": ("INT64", ["n"])}, {"row": ("FP32", ["n", 3])}
     index = 'input { name: "index" data_type: TYPE_INT64 dims: 1 reshape { shape: [] } }\n'
     config = BACKEND + "max_batch_size: 16\n" + index + _io({}, outputs) + BATCHER
-    _write(folder / "lookup", [("Gather", ["table", "index"], "row", {})], inputs, outputs, {"table": TABLE}, config)
+    write(folder / "lookup", [("Gather", ["table", "index"], "row", {})], inputs, outputs, {"table": TABLE}, config)
 
     # Accelerators for a GPU and a CPU, session options, a file of another name, two versions: y = relu(x * version).
     inputs, outputs = {"x": ("FP32", ["n", 4])}, {"y": ("FP32", ["n", 4])}
@@ -100,7 +100,7 @@ def make_repository(folder: Path) -> None:
     nodes = [("Mul", ["x", "version"], "scaled", {}), ("Relu", ["scaled"], "y", {})]
     for version in (1, 2):
         constants = {"version": np.float32(version)}
-        _write(folder / "accelerated", nodes, inputs, outputs, constants, config, f"{version}/graph.onnx")
+        write(folder / "accelerated", nodes, inputs, outputs, constants, config, f"{version}/graph.onnx")
 
 
 def make_broken(folder: Path) -> None:
@@ -123,7 +123,7 @@ def make_broken(folder: Path) -> None:
         "wrong_accelerator": good + accelerators,
         "corrupt": good,
     }.items():
-        _write(folder / name, [("Relu", ["x"], "y", {})], x, y, config=config)
+        write(folder / name, [("Relu", ["x"], "y", {})], x, y, config=config)
     (folder / "corrupt" / "1" / "model.onnx").write_bytes(b"not a graph")
 
 
@@ -137,7 +137,7 @@ def _io(inputs: Tensors, outputs: Tensors) -> str:
     return "".join(lines)
 
 
-def _write(
+def write(
     folder: Path,
     nodes: Sequence[Node],
     inputs: Tensors,
@@ -146,6 +146,7 @@ def _write(
     config: str = "",
     file: str = "1/model.onnx",
 ) -> None:
+    """One version of a model, and its config.pbtxt."""
     graph = helper.make_graph(
         [helper.make_node(operator, takes, [gives], **attributes) for operator, takes, gives, attributes in nodes],
         "test",

@@ -8,10 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-import onnx
 import pytest
 from google.protobuf import text_format
-from onnx import TensorProto, helper, numpy_helper
 from tritonclient.grpc import InferenceServerClient, InferInput
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
@@ -20,6 +18,7 @@ from models.builder.repository import WARM_BATCHES, config
 from models.builder.spec import ImageSpec
 from tests.clients import files
 from tests.docker import docker, wait_until
+from tests.stack.onnx_models import Node, Tensors, write
 from tests.stack.test_triton_backend import IMAGE, address, serving
 
 SPEC = ImageSpec.load("efficientnet_lite0")
@@ -31,29 +30,17 @@ SERVER = "/opt/pytriton/tritonserver"
 OWN = [f"--backend-directory={SERVER}/backends", "--backend-config=python,stub-timeout-seconds=120"]
 
 
-def small_model() -> onnx.ModelProto:
-    """The model's input and outputs, and next to no computing between them."""
-    batch = "batch"
-    outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [batch, n]) for name, n in SPEC.outputs.items()]
-    weights = [
-        numpy_helper.from_array(np.full((3, width), width, np.float32), f"w_{name}")
-        for name, width in SPEC.outputs.items()
-    ]
-    nodes = [
-        helper.make_node("ReduceMean", ["image"], ["mean"], axes=[2, 3], keepdims=0),
-        *(helper.make_node("MatMul", ["mean", f"w_{name}"], [name]) for name in SPEC.outputs),
-    ]
-    image = helper.make_tensor_value_info("image", TensorProto.FLOAT, [batch, 3, 224, 224])
-    graph = helper.make_graph(nodes, "small", [image], outputs, weights)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-
-
 def make_volumes(folder: Path) -> None:
     """The repository as the models service writes it for a GPU, and the program that the start script asks."""
+    # The model's input and outputs, and next to no computing between them.
+    image: Tensors = {"image": ("FP32", ["n", 3, 224, 224])}
+    outputs: Tensors = {name: ("FP32", ["n", width]) for name, width in SPEC.outputs.items()}
+    nodes: list[Node] = [("ReduceMean", ["image", "axes"], "mean", {"keepdims": 0})]
+    nodes += [("MatMul", ["mean", f"w_{name}"], name, {}) for name in outputs]
+    constants = {f"w_{name}": np.full((3, width), width, np.float32) for name, width in SPEC.outputs.items()}
     for name, checksum in CONFIGS.items():
-        (folder / "repository" / name / "1").mkdir(parents=True)
-        onnx.save(small_model(), folder / "repository" / name / "1" / "model.onnx")
-        (folder / "repository" / name / "config.pbtxt").write_text(config(SPEC, name, "real", "gpu", checksum))
+        text = config(SPEC, name, "real", "gpu", checksum)
+        write(folder / "repository" / name, nodes, image, outputs, {"axes": np.array([2, 3]), **constants}, text)
         (folder / "repository" / name / "labels.txt").write_text("label\n" * SPEC.classes)
     triton_jpeg(SPEC, folder / "repository")
     (folder / "smi").mkdir()
