@@ -62,12 +62,12 @@ def misfits(gpu: Gpu) -> dict[str, str]:
             continue
         tag, cuda, driver, span, *forward = line.split()
         least, most = map(float, span.split("-"))
-        fits = int(branch) >= int(driver) or (DATA_CENTER.match(gpu.name) and branch in forward)
-        why[tag] = (
-            "" if fits else f"(CUDA {cuda}) needs driver {driver}, on a data-center GPU one of: {' '.join(forward)}"
-        )
         if gpu.capability and not least <= float(gpu.capability) <= most:
             why[tag] = f"runs on compute capability {span}, this GPU has {gpu.capability}"
+        elif int(branch) >= int(driver) or (DATA_CENTER.match(gpu.name) and branch in forward):
+            why[tag] = ""
+        else:
+            why[tag] = f"(CUDA {cuda}) needs driver {driver}, on a data-center GPU one of: {' '.join(forward)}"
     return why
 
 

@@ -243,7 +243,7 @@ VECTORS = distance.ListVectorsRequest(count=100_001).SerializeToString()
 NOT_IMAGE = b"This is a text and not a photo. " * 8
 TRUNCATED = PHOTO[: len(PHOTO) // 2]
 HUGE = huge_header()
-LARGE = PHOTO + bytes(21 * MIB)
+PHOTO_21_MIB = PHOTO + bytes(21 * MIB)
 DEEP = b"[" * 100_000
 ONE_BY_TWO = b'{"width": 1, "height": 2}'
 SLOT = b'{"width": 1, "height": 1, "slot": "%s"}'
@@ -290,6 +290,7 @@ def refusal(status: int, code: str, says: str, route: str, build: Callable[[], R
     return Refusal(route, build, str(status) if route.endswith("-http") else code, says)
 
 
+# How a route refuses, by the reason: what it says, its name, the request.
 Say = Callable[[str, str, Callable[[], Request]], Refusal]
 bad: Say = partial(refusal, 400, "INVALID_ARGUMENT")
 unknown: Say = partial(refusal, 404, "NOT_FOUND")
@@ -361,7 +362,7 @@ CASES = (
         *of_jpegs("is 65500 x 65500 pixels: send at most 50,000,000 pixels", HUGE),
         note="refused by its header, before a pixel is decoded",
     ),
-    Case("JPEG of 21 MiB", *of_jpegs("is 21 MiB: send a JPEG of at most 20 MiB", LARGE, large)),
+    Case("JPEG of 21 MiB", *of_jpegs("is 21 MiB: send a JPEG of at most 20 MiB", PHOTO_21_MIB, large)),
     Case(
         "empty body",
         bad(NO_JSON, "jpeg-http", lambda: Http("/embed/base64", b"", JSON)),
