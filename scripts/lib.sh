@@ -1,6 +1,8 @@
 # shellcheck shell=bash
-# What the verbs share: how they are asked, how they speak, what must work before there is a Python. A verb sources it first: the comment at
-# its head is what --help prints.
+# What the verbs share: how they are asked, how they speak, what must work before there is a Python. A verb sources it first: it is strict
+# and at the root of the repository from there on. The comment at a verb's head is what --help prints.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 case ${1-} in
   -h | --help)
@@ -41,13 +43,14 @@ host() {
 # Run one noisy step; its output is shown only when it fails.
 run() {
   local log
-  log=$(mktemp)
-  if ! "$@" >"$log" 2>&1; then
-    tail -n 40 "$log" >&2
-    rm -f "$log"
-    die "failed: $*"
-  fi
-  rm -f "$log"
+  log=$("$@" 2>&1) || { tail -n 40 <<<"$log" >&2 && die "failed: $*"; }
+}
+
+export DEBIAN_FRONTEND=noninteractive # apt asks nothing
+
+apt_install() { # PACKAGE...
+  run apt-get -q update
+  run apt-get -q install -y --no-install-recommends "$@"
 }
 
 # setting NAME DEFAULT: the environment first, then .env, then the default: the order Compose uses.

@@ -10,6 +10,7 @@ import os
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -125,12 +126,9 @@ def tensors(jpegs: Sequence[bytes]) -> Vector:
     return np.stack([preprocess.tensor(jpeg) for jpeg in jpegs])
 
 
-def _classes(rows: Sequence[Mapping[str, Any]]) -> tuple[tuple[int, str, float], ...]:
-    return tuple((row["index"], row["label"], row["score"]) for row in rows)
-
-
-def _embedded(rows: Sequence[Sequence[float]]) -> list[Vector]:
-    return [np.asarray(row, dtype=np.float32) for row in rows]
+def _answer(embedding: Sequence[float], classes: Sequence[Mapping[str, Any]]) -> Answer:
+    rows = tuple((row["index"], row["label"], row["score"]) for row in classes)
+    return Answer(np.asarray(embedding, dtype=np.float32), rows)
 
 
 def _classifies() -> bool:
@@ -139,9 +137,8 @@ def _classifies() -> bool:
 
 def _jpeg_http(ask: Callable[[str], Any], jpegs: Sequence[bytes]) -> list[Answer]:
     """The JPEG server answers embeddings and classes on two paths; `ask` posts the same body to both."""
-    embeddings = _embedded(ask("embed")["embeddings"])
     classes = ask("classify")["classes"] if _classifies() else [()] * len(jpegs)
-    return [Answer(vector, _classes(rows)) for vector, rows in zip(embeddings, classes, strict=True)]
+    return [_answer(*row) for row in zip(ask("embed")["embeddings"], classes, strict=True)]
 
 
 def jpeg_base64(jpegs: Sequence[bytes]) -> list[Answer]:
@@ -152,10 +149,10 @@ def jpeg_base64(jpegs: Sequence[bytes]) -> list[Answer]:
 def jpeg_raw(jpegs: Sequence[bytes]) -> list[Answer]:
     """One photo per request."""
 
-    def one(jpeg: bytes) -> list[Answer]:
-        return _jpeg_http(lambda verb: request("POST", f"/{verb}", jpeg, content_type="image/jpeg").json(), [jpeg])
+    def ask(verb: str, jpeg: bytes) -> Any:
+        return request("POST", f"/{verb}", jpeg, content_type="image/jpeg").json()
 
-    return [answer for jpeg in jpegs for answer in one(jpeg)]
+    return [answer for jpeg in jpegs for answer in _jpeg_http(partial(ask, jpeg=jpeg), [jpeg])]
 
 
 def jpeg_multipart(jpegs: Sequence[bytes]) -> list[Answer]:
@@ -182,35 +179,19 @@ def kserve_http(model: str, batch: Batch) -> list[Answer]:
     """tritonclient over HTTP with the binary tensor extension."""
     with tritonclient.http.InferenceServerClient(EDGE, network_timeout=TIMEOUT_S) as client:
         image = tritonclient.http.InferInput(*_about(batch)).set_data_from_numpy(batch)
-        outputs = [tritonclient.http.InferRequestedOutput("embedding")]
-        if _classifies():
-            outputs.append(tritonclient.http.InferRequestedOutput("logits"))
+        names = ["embedding", "logits"] if _classifies() else ["embedding"]
+        outputs = [tritonclient.http.InferRequestedOutput(name) for name in names]
         result = client.infer(model, [image], outputs=outputs)
         return _from_logits(result.as_numpy("embedding"), result.as_numpy("logits"))
 
 
-def kserve_grpc(model: str, batch: Batch, headers: Mapping[str, str]) -> list[Answer]:
-    """tritonclient over gRPC."""
+def kserve_grpc(model: str, batch: Batch, route: str = "") -> list[Answer]:
+    """tritonclient over gRPC; `route` where it is not that of every other model."""
     with tritonclient.grpc.InferenceServerClient(EDGE) as client:
         image = tritonclient.grpc.InferInput(*_about(batch)).set_data_from_numpy(batch)
-        result = client.infer(model, [image], headers=dict(headers), client_timeout=TIMEOUT_S)
+        headers = {"x-route": route} if route else None
+        result = client.infer(model, [image], headers=headers, client_timeout=TIMEOUT_S)
         return _from_logits(result.as_numpy("embedding"), result.as_numpy("logits"))
-
-
-def onnx_http(jpegs: Sequence[bytes]) -> list[Answer]:
-    return kserve_http(MODEL, tensors(jpegs))
-
-
-def onnx_grpc(jpegs: Sequence[bytes]) -> list[Answer]:
-    return kserve_grpc(MODEL, tensors(jpegs), {})
-
-
-def trt_http(jpegs: Sequence[bytes]) -> list[Answer]:
-    return kserve_http(f"{MODEL}_trt", tensors(jpegs))
-
-
-def trt_grpc(jpegs: Sequence[bytes]) -> list[Answer]:
-    return kserve_grpc(f"{MODEL}_trt", tensors(jpegs), {"x-route": "trt-grpc"})
 
 
 def files(jpegs: Sequence[bytes]) -> npt.NDArray[np.object_]:
@@ -218,16 +199,8 @@ def files(jpegs: Sequence[bytes]) -> npt.NDArray[np.object_]:
     return np.array([[jpeg] for jpeg in jpegs], dtype=object)
 
 
-def onnx_jpeg_http(jpegs: Sequence[bytes]) -> list[Answer]:
-    return kserve_http(f"{MODEL}_jpeg", files(jpegs))
-
-
-def onnx_jpeg_grpc(jpegs: Sequence[bytes]) -> list[Answer]:
-    return kserve_grpc(f"{MODEL}_jpeg", files(jpegs), {"x-route": "onnx-jpeg-grpc"})
-
-
 def _torchserve(message: Mapping[str, Any]) -> Answer:
-    return Answer(np.asarray(message["embedding"], dtype=np.float32), _classes(message["classes"]))
+    return _answer(message["embedding"], message["classes"])
 
 
 def torchserve_raw(jpegs: Sequence[bytes]) -> list[Answer]:
@@ -249,23 +222,17 @@ def torchserve_stub(jpegs: Sequence[bytes]) -> list[Answer]:
 
 
 def _typed(response: typed.PredictResponse) -> list[Answer]:
-    return [
-        Answer(
-            np.asarray(prediction.embedding.values, dtype=np.float32),
-            tuple((found.index, found.label, found.score) for found in prediction.classes),
-        )
-        for prediction in response.predictions
-    ]
+    answers = []
+    for one in response.predictions:
+        classes = tuple((found.index, found.label, found.score) for found in one.classes)
+        answers.append(Answer(np.asarray(one.embedding.values, dtype=np.float32), classes))
+    return answers
 
 
 def typed_unary(jpegs: Sequence[bytes], *metadata: tuple[str, str]) -> list[Answer]:
     with channel() as open_channel:
         stub = typed_grpc.VisionServiceStub(open_channel)
         return _typed(stub.Predict(typed.PredictRequest(images=jpegs), timeout=TIMEOUT_S, metadata=metadata))
-
-
-def typed_triton(jpegs: Sequence[bytes]) -> list[Answer]:
-    return typed_unary(jpegs, ("x-backend", "triton"))
 
 
 def typed_stream(jpegs: Sequence[bytes]) -> list[Answer]:
@@ -280,14 +247,7 @@ def typed_stream(jpegs: Sequence[bytes]) -> list[Answer]:
 
 def typed_json(jpegs: Sequence[bytes], **headers: str) -> list[Answer]:
     reply = post_json("/v1/predict", {"images": [b64(jpeg) for jpeg in jpegs]}, **headers).json()
-    return [
-        Answer(np.asarray(row["embedding"]["values"], dtype=np.float32), _classes(row["classes"]))
-        for row in reply["predictions"]
-    ]
-
-
-def typed_json_triton(jpegs: Sequence[bytes]) -> list[Answer]:
-    return typed_json(jpegs, x_backend="triton")
+    return [_answer(row["embedding"]["values"], row["classes"]) for row in reply["predictions"]]
 
 
 def echo_http(jpegs: Sequence[bytes]) -> list[int]:
@@ -319,36 +279,28 @@ def seldon_grpc(jpegs: Sequence[bytes]) -> list[int]:
     return [int(seldon.SeldonMessage.FromString(reply).data.tensor.values[0]) for reply in replies]
 
 
+def _changed(frames: list[bytes]) -> list[int]:
+    """The sizes of what came back: a frame of one pixel for each photo, its colours changed."""
+    assert set(frames) == {b"\xff\xfe\xfd"}
+    return [len(frame) for frame in frames]
+
+
 def frames_http(jpegs: Sequence[bytes]) -> list[int]:
-    """The sizes of what came back: a frame of one pixel in hex, for each."""
-    sizes = []
-    for _ in jpegs:
-        message = json.dumps({"width": 1, "height": 1, "frame": "000102"}).encode()
-        asked = urllib.request.Request(
-            f"http://{address_of('frames')}:8000/frames/hex", message, {"content-type": "application/json"}
-        )
-        with urllib.request.urlopen(asked, timeout=TIMEOUT_S) as answer:
-            frame = bytes.fromhex(json.load(answer)["frame"])
-        assert frame == b"\xff\xfe\xfd"
-        sizes.append(len(frame))
-    return sizes
+    url, pixel = f"http://{address_of('frames')}:8000/frames/hex", b'{"width": 1, "height": 1, "frame": "000102"}'
+    asked = urllib.request.Request(url, pixel, {"content-type": "application/json"})
+    answers = [json.load(urllib.request.urlopen(asked, timeout=TIMEOUT_S)) for _ in jpegs]
+    return _changed([bytes.fromhex(answer["frame"]) for answer in answers])
 
 
 def frames_grpc(jpegs: Sequence[bytes]) -> list[int]:
-    """The same over gRPC."""
     with channel(f"{address_of('frames')}:50051") as open_channel:
         stub = frames_pb2_grpc.FrameServiceStub(open_channel)
         pixel = frames_pb2.ChangeRequest(width=1, height=1, pixels=b"\0\1\2")
-        frames = [stub.Change(pixel, timeout=TIMEOUT_S).pixels for _ in jpegs]
-    assert frames == [b"\xff\xfe\xfd"] * len(jpegs)
-    return [len(frame) for frame in frames]
+        return _changed([stub.Change(pixel, timeout=TIMEOUT_S).pixels for _ in jpegs])
 
 
 def frames_zmq(jpegs: Sequence[bytes]) -> list[int]:
-    """The same over ZeroMQ."""
-    frames = [zmq_ask(b'{"width": 1, "height": 1}', b"\0\1\2")[1] for _ in jpegs]
-    assert frames == [b"\xff\xfe\xfd"] * len(jpegs)
-    return [len(frame) for frame in frames]
+    return _changed([zmq_ask(b'{"width": 1, "height": 1}', b"\0\1\2")[1] for _ in jpegs])
 
 
 def zmq_ask(*parts: bytes) -> list[bytes]:
@@ -381,19 +333,19 @@ CLIENTS: Mapping[str, Callable[[Sequence[bytes]], list[Answer]]] = {
     "jpeg-http/base64": jpeg_base64,
     "jpeg-http/raw": jpeg_raw,
     "jpeg-http/multipart": jpeg_multipart,
-    "onnx-http": onnx_http,
-    "onnx-grpc": onnx_grpc,
-    "trt-http": trt_http,
-    "trt-grpc": trt_grpc,
-    "onnx-jpeg-http": onnx_jpeg_http,
-    "onnx-jpeg-grpc": onnx_jpeg_grpc,
+    "onnx-http": lambda jpegs: kserve_http(MODEL, tensors(jpegs)),
+    "onnx-grpc": lambda jpegs: kserve_grpc(MODEL, tensors(jpegs)),
+    "trt-http": lambda jpegs: kserve_http(f"{MODEL}_trt", tensors(jpegs)),
+    "trt-grpc": lambda jpegs: kserve_grpc(f"{MODEL}_trt", tensors(jpegs), "trt-grpc"),
+    "onnx-jpeg-http": lambda jpegs: kserve_http(f"{MODEL}_jpeg", files(jpegs)),
+    "onnx-jpeg-grpc": lambda jpegs: kserve_grpc(f"{MODEL}_jpeg", files(jpegs), "onnx-jpeg-grpc"),
     "torchserve-http/raw": torchserve_raw,
     "torchserve-http/base64": torchserve_base64,
     "torchserve-grpc": torchserve_stub,
     "typed-grpc/unary": typed_unary,
     "typed-grpc/stream": typed_stream,
-    "typed-grpc/triton": typed_triton,
+    "typed-grpc/triton": lambda jpegs: typed_unary(jpegs, ("x-backend", "triton")),
     "typed-http": typed_json,
-    "typed-http/triton": typed_json_triton,
+    "typed-http/triton": lambda jpegs: typed_json(jpegs, x_backend="triton"),
 }
 ROUTES = tuple(dict.fromkeys(name.partition("/")[0] for name in CLIENTS))

@@ -67,6 +67,13 @@ def stack() -> None:
         pytest.exit(str(error), returncode=1)
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _running(request: pytest.FixtureRequest) -> None:
+    """Golden and stack tests talk to the stack."""
+    if request.path.parent.name in ("golden", "stack"):
+        request.getfixturevalue("stack")
+
+
 def all_healthy() -> bool:
     """True when every service runs and is healthy; raises RuntimeError with what is not."""
     states = [(service_of(found), health(found)) for found in containers()]

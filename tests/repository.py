@@ -50,11 +50,15 @@ def scripts() -> list[Path]:
 
 @functools.cache
 def compose(accelerator: str = "cpu") -> dict[str, Any]:
-    """The whole Compose model with every default: `docker compose config` with no .env and no other variable set."""
+    """The whole Compose model with every default: `docker compose config` with no .env and no other variable set.
+
+    Compose says on stderr which variable has no default.
+    """
     environment = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     environment["ACCELERATOR"] = accelerator
     command = ["docker", "compose", "--env-file", os.devnull, "--profile", "*", "config", "--format", "json"]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+    assert "variable is not set" not in done.stderr, done.stderr
     model: dict[str, Any] = json.loads(done.stdout)
     return model

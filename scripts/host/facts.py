@@ -21,12 +21,8 @@ CONTAINER = (
 def hardware() -> dict[str, Any]:
     """{"cpu": model name, "cores", "memory_gib"}; null where /proc does not say."""
     cpu = re.search(r"^model name[^:]*: (.*)$", machine.read("/proc/cpuinfo"), re.M)
-    memory_kib = machine.number_after("MemTotal", machine.read("/proc/meminfo"))
-    return {
-        "cpu": cpu[1] if cpu else None,
-        "cores": os.cpu_count(),
-        "memory_gib": round(memory_kib / 2**20) if memory_kib else None,
-    }
+    memory_gib = round(machine.memory_mib() / 2**10)
+    return {"cpu": cpu[1] if cpu else None, "cores": os.cpu_count(), "memory_gib": memory_gib}
 
 
 def services() -> list[dict[str, Any]] | None:
@@ -38,18 +34,15 @@ def services() -> list[dict[str, Any]] | None:
 
 def providers() -> list[dict[str, Any]] | None:
     """Per model and execution provider what ran the graph's nodes, not what the configuration asks for."""
-    rows = [
-        line.split() for line in (ask("docker", "compose", "exec", "-T", "triton", "providers") or "").splitlines()[1:]
-    ]
-    found = [row for row in rows if len(row) == 4 and row[3].isdigit()]
-    return [{"model": row[0], "provider": row[2], "nodes": int(row[3])} for row in found] or None
+    said = ask("docker", "compose", "exec", "-T", "triton", "providers") or ""
+    found = re.findall(r"^(\S+) +\S+ +(\S+) +(\d+)$", said, re.M)
+    return [{"model": model, "provider": provider, "nodes": int(nodes)} for model, provider, nodes in found] or None
 
 
 def devices() -> list[dict[str, str]] | None:
     """One object per GPU."""
     said = ask("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader") or ""
-    rows = [line.split(", ") for line in said.splitlines()]
-    return [{"name": row[0], "driver": row[1]} for row in rows if len(row) == 2] or None
+    return [{"name": name, "driver": driver} for name, driver in re.findall("^(.+), (.+)$", said, re.M)] or None
 
 
 def envoy_config() -> str:

@@ -1,7 +1,6 @@
 """What the verbs ask of this machine: other programs, settings, files, sizes."""
 
 import functools
-import glob
 import json
 import os
 import re
@@ -71,22 +70,12 @@ def run(*command: str) -> None:
         raise Refusal(f"failed: {' '.join(command)}")
 
 
-def has(program: str) -> bool:
-    return shutil.which(program) is not None
-
-
 def read(path: str) -> str:
     """A file of this machine; empty where it cannot be read."""
     try:
         return Path(path).read_text()
     except OSError:
         return ""
-
-
-def number_after(name: str, text: str) -> int | None:
-    """The first number after a name at the beginning of a line."""
-    found = re.search(rf"^{name}\W*(\d+)", text, re.M)
-    return int(found[1]) if found else None
 
 
 def setting(name: str, default: str) -> str:
@@ -99,16 +88,12 @@ def env_file() -> dict[str, str]:
     """What .env says, as Compose reads it; where there is no Compose yet the same without variables in values."""
     if not ENV.is_file():
         return {}
-    said = {name: one or _unescaped(two) or three for name, one, two, three in _ASSIGNED.findall(ENV.read_text())}
-    question = {"name": "settings", "x-settings": {name: f"${{{name}-}}" for name in said}}
-    answer = ask(
-        "docker", "compose", "--env-file", str(ENV), "-f", "-", "config", "--format", "json", send=json.dumps(question)
-    )
-    return {**said, **json.loads(answer)["x-settings"]} if answer else said
-
-
-def _unescaped(text: str) -> str:
-    return re.sub(r"\\(.)", r"\1", text)
+    found = _ASSIGNED.findall(ENV.read_text())
+    said = {name: single or re.sub(r"\\(.)", r"\1", double) or bare for name, single, double, bare in found}
+    question = json.dumps({"name": "settings", "x-settings": {name: f"${{{name}-}}" for name in said}})
+    compose = ("docker", "compose", "--env-file", str(ENV), "-f", "-", "config", "--format", "json")
+    answer = ask(*compose, send=question)
+    return said | json.loads(answer)["x-settings"] if answer else said
 
 
 def accelerator() -> str:
@@ -116,17 +101,8 @@ def accelerator() -> str:
     return setting("ACCELERATOR", "cpu")
 
 
-def exists(pattern: str) -> bool:
-    """A file of this machine, or one whose name fits."""
-    return bool(glob.glob(pattern))
-
-
-def cores() -> int:
-    return len(os.sched_getaffinity(0))
-
-
-def is_root() -> bool:
-    return os.geteuid() == 0
+def memory_mib() -> int:
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20
 
 
 def free_gb(folder: str | Path) -> int:

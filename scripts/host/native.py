@@ -1,5 +1,6 @@
 """scripts/native: the JPEG server and the light Triton as plain processes, then the 5-way comparison over what runs."""
 
+import argparse
 import hashlib
 import json
 import os
@@ -13,6 +14,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NoReturn
 
 from scripts.host import machine
 from scripts.host.facts import facts
@@ -34,28 +36,26 @@ START_S = 1800  # TensorRT builds its engines before Triton opens its ports
 DEVICES = {"cpu": "cpu", "gpu": "cuda"}
 
 
+class Arguments(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise Usage(message)
+
+
 def arguments(given: Sequence[str]) -> tuple[bool, list[str], list[str]]:
     """(dry run, routes, options of the bench). Raises Usage."""
-    dry, routes, options, words = False, list(ROUTES), [], list(given)
-    while words:
-        word = words.pop(0)
-        name, equals, value = word.partition("=")
+    parser = Arguments(allow_abbrev=False)
+    parser.add_argument("--dry-run", action="store_true")
+    parser.add_argument("--routes", default=",".join(ROUTES))
+    ours, options = parser.parse_known_args(given)
+    for name in (word.partition("=")[0] for word in options if word.startswith("-")):
         if name in ANSWERED:
             raise Usage(f"{name} is not for scripts/native: it calls the servers; RESULTS says where results go")
-        if name.startswith("-") and name not in (*PASSED, "--routes", "--dry-run"):
+        if name not in PASSED:
             raise Usage(f"unknown option {name}: choose from --dry-run --routes {' '.join(PASSED)}")
-        if word == "--dry-run":
-            dry = True
-        elif name == "--routes":
-            if not equals and not words:
-                raise Usage("--routes wants names: --routes onnx-http,onnx-grpc")
-            routes = (value if equals else words.pop(0)).split(",")
-        else:
-            options.append(word)
-    for route in routes:
-        if route not in ROUTES:
-            raise Usage(f"{route} does not run without Docker: choose from {' '.join(ROUTES)}")
-    return dry, routes, options
+    routes = ours.routes.split(",")
+    if unknown := [route for route in routes if route not in ROUTES]:
+        raise Usage(f"{unknown[0]} does not run without Docker: choose from {' '.join(ROUTES)}")
+    return ours.dry_run, routes, options
 
 
 def check(ports: Sequence[int]) -> str:
@@ -83,9 +83,8 @@ def check(ports: Sequence[int]) -> str:
         say(f"/dev/shm has {shm} MB: large batches may fail, the image has 256 (docker run --shm-size)")
     for port in ports:
         if machine.listens("127.0.0.1", port):
-            raise Refusal(
-                f"port {port} is taken: end what listens there, or set NATIVE_PORT to the first of four free ones"
-            )
+            free_it = "end what listens there, or set NATIVE_PORT to the first of four free ones"
+            raise Refusal(f"port {port} is taken: {free_it}")
     return DEVICES[accelerator]
 
 
@@ -111,15 +110,11 @@ def environment(uv: str, name: str, pythons: str, lock: str) -> Path:
     say(f"Installing {lock} (gigabytes, the first time)")
     made = subprocess.run([uv, "venv", "--quiet", "--clear", "--python", pythons, folder], cwd=ROOT, check=False)
     if made.returncode != 0:
-        raise Refusal(
-            f"no Python {pythons} here, and uv could not fetch one from GitHub: install one "
-            "(apt-get install python3.12 libpython3.12 where the system has it)"
-        )
-    compiled = ("--compile-bytecode",)  # so that not every process does it again
-    run(
-        uv, "pip", "install", "--quiet", "--no-deps", "--require-hashes", *compiled,
-        "--python", str(folder / "bin/python"), "-r", lock,
-    )  # fmt: skip
+        remedy = "install one (apt-get install python3.12 libpython3.12 where the system has it)"
+        raise Refusal(f"no Python {pythons} here, and uv could not fetch one from GitHub: {remedy}")
+    # Compiled here, so that not every process does it again.
+    how = ("--quiet", "--no-deps", "--require-hashes", "--compile-bytecode", "--python", str(folder / "bin/python"))
+    run(uv, "pip", "install", *how, "-r", lock)
     if name == "triton":
         lay_out(folder)
     done.write_text(wanted)
@@ -128,9 +123,9 @@ def environment(uv: str, name: str, pythons: str, lock: str) -> Path:
 
 def lay_out(folder: Path) -> None:
     """As servers/triton/layout in the image: this Python's stub, its library where the server looks, our backend."""
-    about = "[sysconfig.get_path('purelib'), '%d.%d' % sys.version_info[:2], sys.base_prefix]"
-    program = f"import json, sys, sysconfig; print(json.dumps({about}))"
-    site, version, prefix = json.loads(ask(str(folder / "bin/python"), "-c", program) or "")
+    about = "sysconfig.get_path('purelib'), '%d.%d' % sys.version_info[:2], sys.base_prefix, sep='\\n'"
+    said = ask(str(folder / "bin/python"), "-c", f"import sys, sysconfig; print({about})")
+    site, version, prefix = (said or "").splitlines()
     library = next(Path(prefix, "lib").rglob(f"libpython{version}.so.1.0"), None)
     if not library:
         raise Refusal(f"libpython{version}.so.1.0 is not here: apt-get install libpython{version}, then run this again")
@@ -150,9 +145,8 @@ def lay_out(folder: Path) -> None:
 def server(name: str, command: Sequence[str | Path], **variables: str) -> Iterator[subprocess.Popen[bytes]]:
     """A process in a session of its own, so that Ctrl-C ends the run first, which keeps what it has."""
     with (LOGS / f"{name}.log").open("wb") as log:
-        process = subprocess.Popen(
-            command, cwd=ROOT, env=os.environ | variables, stdout=log, stderr=log, start_new_session=True
-        )
+        here = os.environ | variables
+        process = subprocess.Popen(command, cwd=ROOT, env=here, stdout=log, stderr=log, start_new_session=True)
     try:
         yield process
     finally:
@@ -193,10 +187,8 @@ def main() -> int:
     http, grpc, metrics, jpeg = ports = range(first, first + 4)
     device = check(ports)
     say("Not measured: torchserve-*, typed-* and everything through the edge: they need Docker")
-    say(
-        "In out/native: Triton for Python 3.11 or 3.12; the JPEG server, the builder and the bench for 3.12 or 3.13; "
-        f"device {device}, ports {first} to {jpeg}"
-    )
+    say(f"Device {device}, ports {first} to {jpeg}. In out/native: Triton for Python 3.11 or 3.12,")
+    say("the JPEG server, the builder and the bench for 3.12 or 3.13")
     if dry:
         return 0
     for folder in (LOGS, NATIVE / "artifacts", NATIVE / "tmp"):
@@ -226,10 +218,9 @@ def main() -> int:
     addresses = {"triton:8000": http, "triton:8001": grpc, "triton:8002": metrics, "jpeg-http:8000": jpeg}
     os.environ["DIRECT_ADDRESSES"] = " ".join(f"{name}=127.0.0.1:{port}" for name, port in addresses.items())
     say("Starting Triton and the JPEG server")
-    listen: list[str | Path] = [f"--{what}={value}" for what, value in (
-        ("http-address", "127.0.0.1"), ("http-port", http), ("grpc-address", "127.0.0.1"), ("grpc-port", grpc),
-        ("metrics-address", "127.0.0.1"), ("metrics-port", metrics),
-    )]  # fmt: skip
+    listen: list[str | Path] = []
+    for what, port in (("http", http), ("grpc", grpc), ("metrics", metrics)):
+        listen += [f"--{what}-address=127.0.0.1", f"--{what}-port={port}"]
     # The stub finds its Python by the PATH.
     beside = {"PATH": f"{triton}/bin:{os.environ['PATH']}", "TRITON_SERVER": str(triton / "server")}
     # As in the image: one thread for the model, and an allocator that large batches do not make page-fault.

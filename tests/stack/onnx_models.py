@@ -19,17 +19,12 @@ OPSET = helper.make_opsetid("", 20)
 
 # Every type of number that a tensor may have, by Triton's name.
 NUMBERS = {
+    f"{kind}{bits}": TensorProto.DataType.Value(f"{kind}{bits}") for kind in ("INT", "UINT") for bits in (8, 16, 32, 64)
+}
+NUMBERS |= {
     "FP16": TensorProto.FLOAT16,
     "FP32": TensorProto.FLOAT,
     "FP64": TensorProto.DOUBLE,
-    "INT8": TensorProto.INT8,
-    "INT16": TensorProto.INT16,
-    "INT32": TensorProto.INT32,
-    "INT64": TensorProto.INT64,
-    "UINT8": TensorProto.UINT8,
-    "UINT16": TensorProto.UINT16,
-    "UINT32": TensorProto.UINT32,
-    "UINT64": TensorProto.UINT64,
     "BOOL": TensorProto.BOOL,
 }
 TYPES = NUMBERS | {"STRING": TensorProto.STRING}
@@ -52,59 +47,45 @@ def make_repository(folder: Path) -> None:
     # Every type of number at once, many inputs and outputs: each input twice, side by side.
     inputs: Tensors = {f"in_{name}": (name, ["n", "width"]) for name in NUMBERS}
     outputs: Tensors = {f"out_{name}": (name, ["n", "twice"]) for name in NUMBERS}
-    nodes = [("Concat", [f"in_{name}"] * 2, f"out_{name}", {"axis": 1}) for name in NUMBERS]
-    _write(folder / "every_type", _model(nodes, inputs, outputs), "max_batch_size: 8\n" + _io(inputs, outputs))
+    nodes: list[Node] = [("Concat", [f"in_{name}"] * 2, f"out_{name}", {"axis": 1}) for name in NUMBERS]
+    write(folder / "every_type", nodes, inputs, outputs, config="max_batch_size: 8\n" + _io(inputs, outputs))
 
     # Two inputs, three outputs, real dynamic batches.
-    inputs = {"a": ("FP32", ["n", 3]), "b": ("FP32", ["n", 3])}
     operators = {"sum": "Add", "difference": "Sub", "product": "Mul"}
-    outputs = {name: ("FP32", ["n", 3]) for name in operators}
-    model = _model([(operator, ["a", "b"], name, {}) for name, operator in operators.items()], inputs, outputs)
-    _write(folder / "arithmetic", model, BACKEND + "max_batch_size: 16\n" + _io(inputs, outputs) + BATCHER)
+    inputs, outputs = dict.fromkeys("ab", ("FP32", ["n", 3])), dict.fromkeys(operators, ("FP32", ["n", 3]))
+    nodes = [(operator, ["a", "b"], name, {}) for name, operator in operators.items()]
+    config = BACKEND + "max_batch_size: 16\n" + _io(inputs, outputs) + BATCHER
+    write(folder / "arithmetic", nodes, inputs, outputs, config=config)
 
     # Text in, text with an exclamation mark out; only `platform` says what runs it.
     inputs, outputs = {"text": ("STRING", ["n", "words"])}, {"shout": ("STRING", ["n", "words"])}
-    model = _model(
-        [("StringConcat", ["text", "mark"], "shout", {})], inputs, outputs, {"mark": np.array(["!"], object)}
-    )
-    _write(folder / "strings", model, 'platform: "onnxruntime_onnx"\nmax_batch_size: 4\n' + _io(inputs, outputs))
+    config = 'platform: "onnxruntime_onnx"\nmax_batch_size: 4\n' + _io(inputs, outputs)
+    nodes = [("StringConcat", ["text", "mark"], "shout", {})]
+    write(folder / "strings", nodes, inputs, outputs, {"mark": np.array(["!"], object)}, config)
 
     # No config at all, and a graph that can batch: a row in, one number per row out.
-    model = _model(
-        [("MatMul", ["row", "weights"], "hidden", {}), ("ReduceSum", ["hidden", "axis"], "total", {"keepdims": 0})],
-        {"row": ("FP32", ["n", 4])},
-        {"total": ("FP32", ["n"])},
-        {"weights": WEIGHTS, "axis": FIRST_AXIS},
-    )
-    _write(folder / "no_config", model)
+    nodes = [("MatMul", ["row", "weights"], "hidden", {}), ("ReduceSum", ["hidden", "axis"], "total", {"keepdims": 0})]
+    inputs, outputs = {"row": ("FP32", ["n", 4])}, {"total": ("FP32", ["n"])}
+    write(folder / "no_config", nodes, inputs, outputs, {"weights": WEIGHTS, "axis": FIRST_AXIS})
 
     # No config at all, and a graph that cannot batch: fixed dims, a scalar in, a scalar out.
-    model = _model(
-        [("Mul", ["matrix", "factor"], "scaled", {}), ("ReduceMax", ["scaled"], "largest", {"keepdims": 0})],
-        {"matrix": ("FP64", [2, 3]), "factor": ("FP64", [])},
-        {"scaled": ("FP64", [2, 3]), "largest": ("FP64", [])},
-    )
-    _write(folder / "no_batching", model)
+    nodes = [("Mul", ["matrix", "factor"], "scaled", {}), ("ReduceMax", ["scaled"], "largest", {"keepdims": 0})]
+    inputs = {"matrix": ("FP64", [2, 3]), "factor": ("FP64", [])}
+    write(folder / "no_batching", nodes, inputs, {"scaled": ("FP64", [2, 3]), "largest": ("FP64", [])})
 
     # Variable dims, other shapes out than in.
     inputs = {"matrix": ("INT64", ["n", "height", "width"])}
     outputs = {"turned": ("INT64", ["n", "width", "height"]), "columns": ("INT64", ["n", "width"])}
-    model = _model(
-        [
-            ("Transpose", ["matrix"], "turned", {"perm": [0, 2, 1]}),
-            ("ReduceSum", ["matrix", "axis"], "columns", {"keepdims": 0}),
-        ],
-        inputs,
-        outputs,
-        {"axis": FIRST_AXIS},
-    )
-    _write(folder / "variable_dims", model, BACKEND + "max_batch_size: 8\n" + _io(inputs, outputs))
+    columns: Node = ("ReduceSum", ["matrix", "axis"], "columns", {"keepdims": 0})
+    nodes = [("Transpose", ["matrix"], "turned", {"perm": [0, 2, 1]}), columns]
+    config = BACKEND + "max_batch_size: 8\n" + _io(inputs, outputs)
+    write(folder / "variable_dims", nodes, inputs, outputs, {"axis": FIRST_AXIS}, config)
 
     # A lookup that fails beyond its table; the config's `reshape` leaves the graph only the batch dimension.
     inputs, outputs = {"index": ("INT64", ["n"])}, {"row": ("FP32", ["n", 3])}
-    model = _model([("Gather", ["table", "index"], "row", {})], inputs, outputs, {"table": TABLE})
-    config = 'input { name: "index" data_type: TYPE_INT64 dims: 1 reshape { shape: [] } }\n' + _io({}, outputs)
-    _write(folder / "lookup", model, BACKEND + "max_batch_size: 16\n" + config + BATCHER)
+    index = 'input { name: "index" data_type: TYPE_INT64 dims: 1 reshape { shape: [] } }\n'
+    config = BACKEND + "max_batch_size: 16\n" + index + _io({}, outputs) + BATCHER
+    write(folder / "lookup", [("Gather", ["table", "index"], "row", {})], inputs, outputs, {"table": TABLE}, config)
 
     # Accelerators for a GPU and a CPU, session options, a file of another name, two versions: y = relu(x * version).
     inputs, outputs = {"x": ("FP32", ["n", 4])}, {"y": ("FP32", ["n", 4])}
@@ -115,51 +96,35 @@ def make_repository(folder: Path) -> None:
         '  gpu_execution_accelerator { name: "tensorrt" parameters { key: "precision_mode" value: "FP16" } }\n'
         '  cpu_execution_accelerator { name: "openvino" }\n} }\n'
     ) + "".join(f'parameters {{ key: "{k}" value: {{ string_value: "{v}" }} }}\n' for k, v in parameters.items())
+    config = BACKEND + "max_batch_size: 8\n" + _io(inputs, outputs) + config
+    nodes = [("Mul", ["x", "version"], "scaled", {}), ("Relu", ["scaled"], "y", {})]
     for version in (1, 2):
-        model = _model(
-            [("Mul", ["x", "version"], "scaled", {}), ("Relu", ["scaled"], "y", {})],
-            inputs,
-            outputs,
-            {"version": np.float32(version)},
-        )
-        _write(folder / "accelerated", model, BACKEND + "max_batch_size: 8\n" + _io(inputs, outputs) + config, version)
-        (folder / "accelerated" / str(version) / "model.onnx").rename(
-            folder / "accelerated" / str(version) / "graph.onnx"
-        )
+        constants = {"version": np.float32(version)}
+        write(folder / "accelerated", nodes, inputs, outputs, constants, config, f"{version}/graph.onnx")
 
 
 def make_broken(folder: Path) -> None:
     """Write models that cannot be served, each for another reason."""
     x: Tensors = {"x": ("FP32", [1, 4])}
     y: Tensors = {"y": ("FP32", [1, 4])}
-    model = _model([("Relu", ["x"], "y", {})], x, y)
-    fixed = BACKEND + "max_batch_size: 0\n"
-    good = "".join(
-        f'{kind} {{ name: "{name}" data_type: TYPE_FP32 dims: [ 1, 4 ] }}\n'
-        for kind, name in (("input", "x"), ("output", "y"))
+    good = (
+        BACKEND
+        + "max_batch_size: 0\n"
+        + "".join(
+            f'{kind} {{ name: "{name}" data_type: TYPE_FP32 dims: [ 1, 4 ] }}\n'
+            for kind, name in (("input", "x"), ("output", "y"))
+        )
     )
-    _write(folder / "wrong_name", model, fixed + good.replace('"x"', '"z"'))
-    _write(folder / "wrong_type", model, fixed + good.replace("TYPE_FP32", "TYPE_INT32", 1))
-    _write(folder / "cannot_batch", model, BACKEND + "max_batch_size: 8\n" + _io(x, y))
     accelerators = 'optimization { execution_accelerators { cpu_execution_accelerator { name: "magic" } } }\n'
-    _write(folder / "wrong_accelerator", model, fixed + good + accelerators)
-    _write(folder / "corrupt", model, fixed + good)
+    for name, config in {
+        "wrong_name": good.replace('"x"', '"z"'),
+        "wrong_type": good.replace("TYPE_FP32", "TYPE_INT32", 1),
+        "cannot_batch": BACKEND + "max_batch_size: 8\n" + _io(x, y),
+        "wrong_accelerator": good + accelerators,
+        "corrupt": good,
+    }.items():
+        write(folder / name, [("Relu", ["x"], "y", {})], x, y, config=config)
     (folder / "corrupt" / "1" / "model.onnx").write_bytes(b"not a graph")
-
-
-def _model(
-    nodes: Sequence[Node], inputs: Tensors, outputs: Tensors, constants: Mapping[str, ArrayLike] | None = None
-) -> onnx.ModelProto:
-    graph = helper.make_graph(
-        [helper.make_node(operator, takes, [gives], **attributes) for operator, takes, gives, attributes in nodes],
-        "test",
-        [helper.make_tensor_value_info(name, TYPES[kind], dims) for name, (kind, dims) in inputs.items()],
-        [helper.make_tensor_value_info(name, TYPES[kind], dims) for name, (kind, dims) in outputs.items()],
-        [numpy_helper.from_array(np.asarray(value), name) for name, value in (constants or {}).items()],
-    )
-    model = helper.make_model(graph, opset_imports=[OPSET], ir_version=IR_VERSION)
-    onnx.checker.check_model(model)
-    return model
 
 
 def _io(inputs: Tensors, outputs: Tensors) -> str:
@@ -172,9 +137,26 @@ def _io(inputs: Tensors, outputs: Tensors) -> str:
     return "".join(lines)
 
 
-def _write(folder: Path, model: onnx.ModelProto, config: str = "", version: int = 1) -> None:
-    path = folder / str(version) / "model.onnx"
-    path.parent.mkdir(parents=True)
-    onnx.save(model, path)
+def write(
+    folder: Path,
+    nodes: Sequence[Node],
+    inputs: Tensors,
+    outputs: Tensors,
+    constants: Mapping[str, ArrayLike] | None = None,
+    config: str = "",
+    file: str = "1/model.onnx",
+) -> None:
+    """One version of a model, and its config.pbtxt."""
+    graph = helper.make_graph(
+        [helper.make_node(operator, takes, [gives], **attributes) for operator, takes, gives, attributes in nodes],
+        "test",
+        [helper.make_tensor_value_info(name, TYPES[kind], dims) for name, (kind, dims) in inputs.items()],
+        [helper.make_tensor_value_info(name, TYPES[kind], dims) for name, (kind, dims) in outputs.items()],
+        [numpy_helper.from_array(np.asarray(value), name) for name, value in (constants or {}).items()],
+    )
+    model = helper.make_model(graph, opset_imports=[OPSET], ir_version=IR_VERSION)
+    onnx.checker.check_model(model)
+    (folder / file).parent.mkdir(parents=True)
+    onnx.save(model, folder / file)
     if config:
         (folder / "config.pbtxt").write_text(config)

@@ -4,15 +4,12 @@ The light image takes the part of NVIDIA's. Only what names the GPU is made up: 
 """
 
 import subprocess
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-import onnx
 import pytest
 from google.protobuf import text_format
-from onnx import TensorProto, helper, numpy_helper
 from tritonclient.grpc import InferenceServerClient, InferInput
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
@@ -21,7 +18,8 @@ from models.builder.repository import WARM_BATCHES, config
 from models.builder.spec import ImageSpec
 from tests.clients import files
 from tests.docker import docker, wait_until
-from tests.stack.test_triton_backend import HARDENED, IMAGE
+from tests.stack.onnx_models import Node, Tensors, write
+from tests.stack.test_triton_backend import IMAGE, address, serving
 
 SPEC = ImageSpec.load("efficientnet_lite0")
 CHECKSUM = "c" * 64
@@ -32,29 +30,17 @@ SERVER = "/opt/pytriton/tritonserver"
 OWN = [f"--backend-directory={SERVER}/backends", "--backend-config=python,stub-timeout-seconds=120"]
 
 
-def small_model() -> onnx.ModelProto:
-    """The model's input and outputs, and next to no computing between them."""
-    batch = "batch"
-    outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [batch, n]) for name, n in SPEC.outputs.items()]
-    weights = [
-        numpy_helper.from_array(np.full((3, width), width, np.float32), f"w_{name}")
-        for name, width in SPEC.outputs.items()
-    ]
-    nodes = [
-        helper.make_node("ReduceMean", ["image"], ["mean"], axes=[2, 3], keepdims=0),
-        *(helper.make_node("MatMul", ["mean", f"w_{name}"], [name]) for name in SPEC.outputs),
-    ]
-    image = helper.make_tensor_value_info("image", TensorProto.FLOAT, [batch, 3, 224, 224])
-    graph = helper.make_graph(nodes, "small", [image], outputs, weights)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-
-
 def make_volumes(folder: Path) -> None:
     """The repository as the models service writes it for a GPU, and the program that the start script asks."""
+    # The model's input and outputs, and next to no computing between them.
+    image: Tensors = {"image": ("FP32", ["n", 3, 224, 224])}
+    outputs: Tensors = {name: ("FP32", ["n", width]) for name, width in SPEC.outputs.items()}
+    nodes: list[Node] = [("ReduceMean", ["image", "axes"], "mean", {"keepdims": 0})]
+    nodes += [("MatMul", ["mean", f"w_{name}"], name, {}) for name in outputs]
+    constants = {f"w_{name}": np.full((3, width), width, np.float32) for name, width in SPEC.outputs.items()}
     for name, checksum in CONFIGS.items():
-        (folder / "repository" / name / "1").mkdir(parents=True)
-        onnx.save(small_model(), folder / "repository" / name / "1" / "model.onnx")
-        (folder / "repository" / name / "config.pbtxt").write_text(config(SPEC, name, "real", "gpu", checksum))
+        text = config(SPEC, name, "real", "gpu", checksum)
+        write(folder / "repository" / name, nodes, image, outputs, {"axes": np.array([2, 3]), **constants}, text)
         (folder / "repository" / name / "labels.txt").write_text("label\n" * SPEC.classes)
     triton_jpeg(SPEC, folder / "repository")
     (folder / "smi").mkdir()
@@ -67,27 +53,19 @@ def triton(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The name of a container that was started as in GPU mode, and answers."""
     folder = tmp_path_factory.mktemp("gpu")
     make_volumes(folder)
-    name = f"test-triton-gpu-{uuid.uuid4().hex[:8]}"
     environment = {
         "DEVICE": "cuda", "TRITON_TAG": "24.10-py3", "MODEL_REPOSITORY": "/repository", "ENGINES": "/tmp/engines",
         "JPEG_DECODER": "dali", "PATH": f"/smi:{SERVER}/bin:/usr/local/bin:/usr/bin:/bin",
     }  # fmt: skip
-    arguments = [*HARDENED, "--volume=/repository", "--volume=/smi", "--publish=127.0.0.1::8001"]
-    arguments += [f"--env={key}={value}" for key, value in environment.items()]
-    docker("create", f"--name={name}", *arguments, IMAGE, *OWN)
-    try:
-        for volume in ("repository", "smi"):
-            docker("cp", f"{folder}/{volume}/.", f"{name}:/{volume}")
-        docker("start", name)
+    options = [f"--env={key}={value}" for key, value in environment.items()]
+    volumes = {"/repository": folder / "repository", "/smi": folder / "smi"}
+    with serving(volumes, *options, command=OWN) as name:
         wait_until(lambda: client(name).is_server_live(), "the server answers", seconds=90)
         yield name
-    finally:
-        print(docker("logs", name))
-        docker("rm", "--force", "--volumes", name)
 
 
 def client(name: str) -> InferenceServerClient:
-    return InferenceServerClient(docker("port", name, "8001/tcp").splitlines()[0])
+    return InferenceServerClient(address(name, 8001))
 
 
 @pytest.mark.parametrize("model", CONFIGS)
@@ -116,7 +94,8 @@ def test_engines_have_a_folder_per_gpu_driver_and_release(triton: str) -> None:
 
 def test_the_log_says_how_the_start_went(triton: str) -> None:
     """Lines while it loads, and one when it serves."""
-    log = wait_until(lambda: finished(triton), "the last line", seconds=30)
+    wait_until(lambda: "every model is loaded after" in docker("logs", triton), "the last line", seconds=30)
+    log = docker("logs", triton)
     assert "triton: loading models and building engines: 0 s, 0 engines in the cache (0 MB)" in log
     assert "0 engines found, 0 built" in log
 
@@ -126,19 +105,13 @@ def test_without_dali_pillow_decodes_and_it_is_said(triton: str, photo: bytes) -
     image = InferInput("jpeg", [1, 1], "BYTES").set_data_from_numpy(files([photo]))
     answer = client(triton).infer(f"{SPEC.name}_jpeg", [image])
     assert answer.as_numpy("embedding").shape == (1, SPEC.outputs["embedding"])
-    assert f"{SPEC.name}_preprocess: Pillow decodes on the CPU, for DALI does not: ModuleNotFoundError" in docker(
-        "logs", triton
-    )
+    says = f"{SPEC.name}_preprocess: Pillow decodes on the CPU, for DALI does not: ModuleNotFoundError"
+    assert says in docker("logs", triton)
     rows = {tuple(line.split()) for line in docker("exec", triton, "providers").splitlines()}
     assert (f"{SPEC.name}_preprocess", "1", "Pillow", "1") in rows
     # As where the server's own backend counts nothing: an ensemble and its first step are no execution provider's.
     ask = "import runpy; print(*(row[0] for row in runpy.run_path('/usr/local/bin/providers')['configured']()))"
     assert set(docker("exec", triton, "python3", "-c", ask).split()) == set(CONFIGS)
-
-
-def finished(name: str) -> str:
-    log = docker("logs", name)
-    return log if "every model is loaded after" in log else ""
 
 
 def test_without_a_gpu_it_does_not_start() -> None:

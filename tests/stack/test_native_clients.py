@@ -5,6 +5,7 @@ import re
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import grpc
 import numpy as np
@@ -16,17 +17,15 @@ from fiveway.vision.v1 import vision_pb2_grpc as typed_grpc
 from google.protobuf import empty_pb2
 from torchserve import inference_pb2_grpc as torchserve_grpc
 
+from tests import clients
 from tests.clients import (
     CLIENTS,
     EDGE,
     MODEL,
     TIMEOUT_S,
-    Reply,
     b64,
     channel,
     error_text,
-    kserve_grpc,
-    kserve_http,
     post_json,
     raw_call,
     request,
@@ -34,7 +33,7 @@ from tests.clients import (
 )
 from tests.docker import page_faults
 
-HTTP_VERSIONS = pytest.mark.parametrize("version", ["--http1.1", "--http2-prior-knowledge"])
+MODELS = pytest.mark.parametrize("model", [MODEL, f"{MODEL}_trt"])
 TIMING = re.compile(r"([a-z_]+;dur=\d+\.\d{3})(, [a-z_]+;dur=\d+\.\d{3})*")
 
 
@@ -52,29 +51,22 @@ def grpcurl(*arguments: str) -> str:
 # ---------------------------------------------------------------- curl
 
 
-@HTTP_VERSIONS
-def test_curl_raw_jpeg(version: str, photo: bytes) -> None:
-    """HTTP/1.1 and prior-knowledge h2c on the same port."""
-    command = ["curl", "--fail", "--silent", version, "--data-binary", "@-", "--header", "content-type: image/jpeg"]
-    answer = run(*command, "--write-out", "\n%{http_version}", f"http://{EDGE}/classify", data=photo)
-    body, _, spoken = answer.rpartition("\n")
-    assert spoken == ("2" if "http2" in version else "1.1")
-    assert json.loads(body)["model"] == MODEL
+@pytest.mark.parametrize("version", ["--http1.1", "--http2-prior-knowledge"])
+def test_curl(version: str, photo: bytes) -> None:
+    """HTTP/1.1 and prior-knowledge h2c on the same port: a photo, TorchServe's own health, KServe v2."""
 
+    def curl(path: str, *arguments: str, data: bytes = b"") -> Any:
+        command = ("curl", "--fail", "--silent", version, *arguments, "--write-out", "\n%{http_version}")
+        body, _, spoken = run(*command, f"http://{EDGE}{path}", data=data).rpartition("\n")
+        assert spoken == ("2" if "http2" in version else "1.1")
+        return json.loads(body or "null")
 
-@HTTP_VERSIONS
-def test_curl_torchserve_ping(version: str) -> None:
-    """TorchServe's own health endpoint."""
-    assert json.loads(run("curl", "--fail", "--silent", version, f"http://{EDGE}/ping")) == {"status": "Healthy"}
-
-
-@HTTP_VERSIONS
-def test_curl_triton(version: str) -> None:
-    """KServe v2 health and metadata."""
-    curl = ("curl", "--fail", "--silent", version)
-    run(*curl, f"http://{EDGE}/v2/health/ready")
-    assert json.loads(run(*curl, f"http://{EDGE}/v2"))["name"] == "triton"
-    assert json.loads(run(*curl, f"http://{EDGE}/v2/models/{MODEL}"))["inputs"][0]["name"] == "image"
+    jpeg = ("--data-binary", "@-", "--header", "content-type: image/jpeg")
+    assert curl("/classify", *jpeg, data=photo)["model"] == MODEL
+    assert curl("/ping") == {"status": "Healthy"}
+    curl("/v2/health/ready")
+    assert curl("/v2")["name"] == "triton"
+    assert curl(f"/v2/models/{MODEL}")["inputs"][0]["name"] == "image"
 
 
 def test_the_openapi_page_works_offline() -> None:
@@ -100,10 +92,10 @@ def test_grpcurl_lists_and_describes() -> None:
     assert "repeated bytes images" in grpcurl(EDGE, "describe", "fiveway.vision.v1.PredictRequest")
 
 
-@pytest.mark.parametrize("header", [(), ("-H", "x-backend: triton")], ids=["typed-grpc", "triton"])
-def test_grpcurl_health(header: tuple[str, ...]) -> None:
+def test_grpcurl_health() -> None:
     """grpc.health.v1 of the typed gateway, and of Triton with `x-backend: triton`."""
-    assert json.loads(grpcurl(*header, EDGE, "grpc.health.v1.Health/Check")) == {"status": "SERVING"}
+    for header in ((), ("-H", "x-backend: triton")):
+        assert json.loads(grpcurl(*header, EDGE, "grpc.health.v1.Health/Check")) == {"status": "SERVING"}
 
 
 def test_grpcurl_predicts(photo: bytes) -> None:
@@ -117,7 +109,7 @@ def test_grpcurl_predicts(photo: bytes) -> None:
 # ---------------------------------------------------------------- tritonclient
 
 
-@pytest.mark.parametrize("model", [MODEL, f"{MODEL}_trt"])
+@MODELS
 def test_tritonclient_http_asks_about_a_model(model: str) -> None:
     """Health, metadata and configuration over HTTP."""
     with tritonclient.http.InferenceServerClient(EDGE) as client:
@@ -131,7 +123,7 @@ def test_tritonclient_http_asks_about_a_model(model: str) -> None:
         assert config["parameters"]["weights"]["string_value"] in ("real", "random")
 
 
-@pytest.mark.parametrize("model", [MODEL, f"{MODEL}_trt"])
+@MODELS
 def test_tritonclient_grpc_asks_about_a_model(model: str) -> None:
     """Health, metadata and configuration over gRPC."""
     with tritonclient.grpc.InferenceServerClient(EDGE) as client:
@@ -156,13 +148,13 @@ def test_tritonclient_grpc_streams(photo: bytes) -> None:
     assert all(isinstance(answer, tritonclient.grpc.InferResult) for answer in answers), answers
 
 
-@pytest.mark.parametrize("model", [MODEL, f"{MODEL}_trt"])
-@pytest.mark.parametrize("protocol", ["http", "grpc"])
-def test_a_batch_of_32_tensors_passes(model: str, protocol: str, photo: bytes) -> None:
+@MODELS
+@pytest.mark.parametrize("infer", [clients.kserve_http, clients.kserve_grpc], ids=["http", "grpc"])
+def test_a_batch_of_32_tensors_passes(model: str, infer: Callable[..., list[clients.Answer]], photo: bytes) -> None:
     """19.3 MB in one request, and an answer for each image."""
     batch = np.repeat(tensors([photo]), 32, axis=0)
     assert batch.nbytes == 19_267_584
-    answers = kserve_http(model, batch) if protocol == "http" else kserve_grpc(model, batch, {})
+    answers = infer(model, batch)
     assert len(answers) == 32
     assert np.allclose(answers[0].embedding, answers[31].embedding, atol=1e-4)
 
@@ -204,22 +196,17 @@ def test_torchserve_ping_over_grpc() -> None:
 # ---------------------------------------------------------------- timing
 
 
-@pytest.mark.parametrize(
-    "ask",
-    [
-        pytest.param(lambda jpeg: request("POST", "/embed", jpeg, content_type="image/jpeg"), id="jpeg-http"),
-        pytest.param(lambda jpeg: request("POST", "/embed", b"x", content_type="image/jpeg"), id="jpeg-http refusal"),
-        pytest.param(lambda jpeg: post_json("/v1/predict", {"images": [b64(jpeg)]}), id="typed-http"),
-        pytest.param(lambda jpeg: post_json("/v1/predict", {"images": []}), id="typed-http refusal"),
-        pytest.param(
-            lambda jpeg: request("POST", f"/predictions/{MODEL}", jpeg, content_type="image/jpeg"), id="torchserve-http"
-        ),
-    ],
-)
-def test_every_http_gateway_says_where_the_time_went(ask: Callable[[bytes], Reply], photo: bytes) -> None:
+def test_every_http_gateway_says_where_the_time_went(photo: bytes) -> None:
     """A Server-Timing header on answers and on refusals."""
-    headers = ask(photo).headers
-    assert TIMING.fullmatch(headers["server-timing"]), headers
+    jpeg = {"content_type": "image/jpeg"}
+    for reply in (
+        request("POST", "/embed", photo, **jpeg),
+        request("POST", "/embed", b"x", **jpeg),
+        post_json("/v1/predict", {"images": [b64(photo)]}),
+        post_json("/v1/predict", {"images": []}),
+        request("POST", f"/predictions/{MODEL}", photo, **jpeg),
+    ):
+        assert TIMING.fullmatch(reply.headers["server-timing"]), reply
 
 
 @pytest.mark.parametrize("images", [1, 0], ids=["answer", "refusal"])

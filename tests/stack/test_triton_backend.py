@@ -6,13 +6,16 @@ asserted, not shapes: this server's stub can answer 200 with the right shapes an
 
 import json
 import os
+import shlex
 import subprocess
 import urllib.error
 import urllib.request
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,27 +29,39 @@ from tests.docker import docker, wait_until
 from tests.stack.onnx_models import NUMBERS, TABLE, WEIGHTS, make_broken, make_repository
 
 IMAGE = os.environ.get("TRITON_IMAGE", "fiveway-triton")
-HARDENED = [
-    "--init",
-    "--user=65532:65532",
-    "--read-only",
-    "--tmpfs=/tmp:mode=1777",
-    "--cap-drop=ALL",
-    "--security-opt=no-new-privileges",
-    "--shm-size=256m",
-    "--memory=3g",
-    "--pids-limit=512",
-]
+HARDENED = shlex.split(
+    "--init --user=65532:65532 --read-only --tmpfs=/tmp:mode=1777 --cap-drop=ALL --security-opt=no-new-privileges "
+    "--shm-size=256m --memory=3g --pids-limit=512"
+)
+HEALTH_CHECK = "python3 /app/servers/triton/health.py"
 # Compose's check, as often: three that fail in a row end the server, and a stop may take it longer than three of 1 s.
-HEALTH = [
-    "--health-cmd=python3 /app/servers/triton/health.py",
-    "--health-interval=5s",
-    "--health-timeout=30s",
-    "--health-retries=3",
-]
+HEALTH = [f"--health-cmd={HEALTH_CHECK}", "--health-interval=5s", "--health-timeout=30s", "--health-retries=3"]
 
 Array = NDArray[Any]
 Ask = Callable[..., dict[str, Array]]
+
+
+@contextmanager
+def serving(volumes: Mapping[str, Path], *options: str, command: Sequence[str] = ()) -> Iterator[str]:
+    """The name of a hardened container of the image, started with these folders copied to these paths."""
+    name = f"test-triton-{uuid.uuid4().hex[:8]}"
+    ports = [f"--publish=127.0.0.1::{port}" for port in (8000, 8001, 8002)]
+    # No bind mount: the tests may themselves run in a container, whose files the engine does not see.
+    mounts = [f"--volume={path}" for path in volumes]
+    docker("create", f"--name={name}", *HARDENED, *ports, *mounts, *options, IMAGE, *command)
+    try:
+        for path, folder in volumes.items():
+            docker("cp", f"{folder}/.", f"{name}:{path}")
+        docker("start", name)
+        yield name
+    finally:
+        print(docker("logs", name))
+        docker("rm", "--force", "--volumes", name)
+
+
+def address(name: str, port: int) -> str:
+    """host:port of a container's published port."""
+    return docker("port", name, f"{port}/tcp").splitlines()[0]
 
 
 @dataclass(frozen=True)
@@ -65,20 +80,10 @@ def triton(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Triton]:
     folder = tmp_path_factory.mktemp("repository")
     make_repository(folder)
     make_broken(folder)
-    name = f"test-triton-{uuid.uuid4().hex[:8]}"
-    ports = [f"--publish=127.0.0.1::{port}" for port in (8000, 8001, 8002)]
-    # No bind mount: the tests may themselves run in a container, whose files the engine does not see.
-    volume = ["--volume=/repository", "--env=MODEL_REPOSITORY=/repository"]
-    docker("create", f"--name={name}", *HARDENED, *HEALTH, *ports, *volume, IMAGE)
-    try:
-        docker("cp", f"{folder}/.", f"{name}:/repository")
-        docker("start", name)
-        http, grpc, metrics = (docker("port", name, f"{port}/tcp").splitlines()[0] for port in (8000, 8001, 8002))
-        wait_until(lambda: status(f"http://{http}/v2/health/live") == 200, "the server answers", seconds=90)
-        yield Triton(name, http, grpc, metrics)
-    finally:
-        print(docker("logs", name))
-        docker("rm", "--force", "--volumes", name)
+    with serving({"/repository": folder}, *HEALTH, "--env=MODEL_REPOSITORY=/repository") as name:
+        found = Triton(name, *(address(name, port) for port in (8000, 8001, 8002)))
+        wait_until(lambda: status(f"http://{found.http}/v2/health/live") == 200, "the server answers", seconds=90)
+        yield found
 
 
 @pytest.fixture(params=["http", "grpc"])
@@ -92,20 +97,14 @@ def ask(request: pytest.FixtureRequest, triton: Triton) -> Iterator[Ask]:
     def infer(
         model: str, inputs: Mapping[str, Array], outputs: list[str] | None = None, version: str = ""
     ) -> dict[str, Array]:
-        tensors = []
-        for name, array in inputs.items():
-            tensor = library.InferInput(name, list(array.shape), np_to_triton_dtype(array.dtype))
-            tensor.set_data_from_numpy(array)
-            tensors.append(tensor)
+        tensors = [
+            library.InferInput(name, list(array.shape), np_to_triton_dtype(array.dtype)).set_data_from_numpy(array)
+            for name, array in inputs.items()
+        ]
         wanted = [library.InferRequestedOutput(name) for name in outputs] if outputs else None
         result = client.infer(model, tensors, outputs=wanted, model_version=version)
-        response = result.get_response()
-        found = (
-            [one["name"] for one in response["outputs"]]
-            if isinstance(response, dict)
-            else [one.name for one in response.outputs]
-        )
-        return {name: result.as_numpy(name) for name in found}
+        said = result.get_response(**({"as_json": True} if library is tritonclient.grpc else {}))
+        return {one["name"]: result.as_numpy(one["name"]) for one in said["outputs"]}
 
     with client:
         yield infer
@@ -203,15 +202,10 @@ def test_one_bad_request_does_not_fail_its_batch(ask: Ask) -> None:
 
 
 def test_strings(ask: Ask) -> None:
-    """Text of any script and length, empty included, goes in and comes out as bytes."""
+    """Text of any script and length, empty included, goes in and comes out as bytes; no text at all too."""
     words = np.array([["", "a", "Grüße, 世界"], ["x" * 5000, "two words", "\0 inside"]], dtype=object)
     answer = ask("strings", {"text": words})["shout"]
     assert [[element.decode() for element in row] for row in answer] == [[f"{word}!" for word in row] for row in words]
-
-
-def test_no_elements(ask: Ask) -> None:
-    """A tensor without elements is a tensor."""
-    assert ask("variable_dims", {"matrix": np.zeros((2, 0, 3), np.int64)})["columns"].tolist() == [[0, 0, 0], [0, 0, 0]]
     assert ask("strings", {"text": np.empty((1, 0), dtype=object)})["shout"].size == 0
 
 
@@ -242,9 +236,9 @@ def test_no_config_without_batching(ask: Ask, triton: Triton) -> None:
     assert get(triton, "/v2/models/no_batching/config")["max_batch_size"] == 0
 
 
-@pytest.mark.parametrize("shape", [(1, 2, 3), (3, 4, 1), (8, 1, 7)])
+@pytest.mark.parametrize("shape", [(1, 2, 3), (3, 4, 1), (8, 1, 7), (2, 0, 3)])
 def test_variable_dims(ask: Ask, shape: tuple[int, ...]) -> None:
-    """Every request brings its own shape and gets the shape that follows from it."""
+    """Every request brings its own shape and gets the shape that follows from it; without elements too."""
     matrix = np.arange(np.prod(shape), dtype=np.int64).reshape(shape) - 5
     answer = ask("variable_dims", {"matrix": matrix})
     np.testing.assert_array_equal(answer["turned"], matrix.transpose(0, 2, 1))
@@ -255,41 +249,29 @@ def test_versions_files_and_accelerators(ask: Ask, triton: Triton) -> None:
     """Both versions serve, from a file of another name, on OpenVINO: and what really ran can be read back."""
     x = np.array([[1, -1, 0.5, 3]], np.float32)
     for version in (1, 2):
-        np.testing.assert_array_equal(
-            ask("accelerated", {"x": x}, version=str(version))["y"], np.maximum(x * version, 0)
-        )
+        answer = ask("accelerated", {"x": x}, version=str(version))
+        np.testing.assert_array_equal(answer["y"], np.maximum(x * version, 0))
     table = [line.split() for line in docker("exec", triton.name, "providers").splitlines()]
     assert table[0] == ["MODEL", "VERSION", "PROVIDER", "NODES"]
     assert [row for row in table if row[0] == "accelerated"] == [
         ["accelerated", version, "OpenVINOExecutionProvider", "1"] for version in "12"
     ]
     assert ["arithmetic", "1", "CPUExecutionProvider", "3"] in table
+    counted = 'fiveway_execution_provider_nodes{model="every_type",provider="CPUExecutionProvider",version="1"} 12'
     with urllib.request.urlopen(f"http://{triton.metrics}/metrics", timeout=5) as response:
-        assert (
-            'fiveway_execution_provider_nodes{model="every_type",provider="CPUExecutionProvider",version="1"} 12'
-            in response.read().decode()
-        )
+        assert counted in response.read().decode()
 
 
 @pytest.mark.parametrize(
     ("model", "inputs", "says"),
     [
-        pytest.param(
-            "arithmetic", {"a": (17, 3), "b": (17, 3)}, "batch-size must be <= 16", id="batch above the limit"
-        ),
-        pytest.param("arithmetic", {"a": (0, 3), "b": (0, 3)}, "", id="batch 0"),
-        pytest.param("arithmetic", {"a": (1, 4), "b": (1, 3)}, "unexpected shape for input 'a'", id="wrong shape"),
-        pytest.param("arithmetic", {"a": (1, 3)}, "expected 2 inputs but got 1", id="missing input"),
-        pytest.param(
-            "arithmetic", {"a": (1, 3), "b": (1, 3), "c": (1, 3)}, "expected 2 inputs but got 3", id="too many inputs"
-        ),
-        pytest.param("arithmetic", {"a": (1, 3), "z": (1, 3)}, "unexpected inference input 'z'", id="wrong name"),
-        pytest.param(
-            "no_batching",
-            {"matrix": (2, 3), "factor": (1,)},
-            "data-type is 'FP32', but model 'no_batching' expects 'FP64'",
-            id="wrong type",
-        ),
+        ("arithmetic", {"a": (17, 3), "b": (17, 3)}, "batch-size must be <= 16"),
+        ("arithmetic", {"a": (0, 3), "b": (0, 3)}, ""),
+        ("arithmetic", {"a": (1, 4), "b": (1, 3)}, "unexpected shape for input 'a'"),
+        ("arithmetic", {"a": (1, 3)}, "expected 2 inputs but got 1"),
+        ("arithmetic", {"a": (1, 3), "b": (1, 3), "c": (1, 3)}, "expected 2 inputs but got 3"),
+        ("arithmetic", {"a": (1, 3), "z": (1, 3)}, "unexpected inference input 'z'"),
+        ("no_batching", {"matrix": (2, 3), "factor": (1,)}, "'FP32', but model 'no_batching' expects 'FP64'"),
     ],
 )
 def test_bad_requests(ask: Ask, model: str, inputs: dict[str, tuple[int, ...]], says: str) -> None:
@@ -308,8 +290,7 @@ def test_bad_requests(ask: Ask, model: str, inputs: dict[str, tuple[int, ...]], 
         ("wrong_type", "input 'x' is TYPE_INT32 in config.pbtxt and TYPE_FP32 in the graph"),
         (
             "cannot_batch",
-            "input 'x' has dims [-1, 4] (the first is the batch, from max_batch_size > 0) in config.pbtxt "
-            "and [1, 4] in the graph",
+            "input 'x' has dims [-1, 4] (the first is the batch, from max_batch_size > 0) in config.pbtxt",
         ),
         ("wrong_accelerator", "unknown cpu_execution_accelerator 'magic': this image has 'openvino'"),
         ("corrupt", "Protobuf parsing failed"),
@@ -325,7 +306,7 @@ def test_broken_models_say_why(triton: Triton, model: str, says: str) -> None:
 
 def health(triton: Triton) -> tuple[int, str]:
     """The exit code and the words of the health check, run now."""
-    command = ["docker", "exec", triton.name, "python3", "/app/servers/triton/health.py"]
+    command = ["docker", "exec", triton.name, *HEALTH_CHECK.split()]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     return done.returncode, done.stdout
 

@@ -4,20 +4,19 @@ The same golden test and the same refusals as of every route that takes photos, 
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from io import BytesIO
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 import tritonclient.grpc
 from PIL import Image
 
 from gateways.core.manifest import Manifest
 from tests import clients
-from tests.clients import ARTIFACTS, CLIENTS, MODEL, error_text, files, tensors
+from tests.clients import ARTIFACTS, CLIENTS, MODEL, Vector, error_text, files, tensors
 from tests.docker import address_of, container, docker
 from tests.golden.test_golden import NAMES, SCORE_TOLERANCE, PyTorch, assert_same
 from tests.stack.bad_input import CASES_BY_NAME, Grpc, Http, Refusal
@@ -65,25 +64,21 @@ def route(request: pytest.FixtureRequest, triton: str, monkeypatch: pytest.Monke
 
 
 @pytest.fixture
-def decode(triton: str) -> Iterator["Decode"]:
+def decode(triton: str) -> Iterator[Callable[..., Vector]]:
+    """The step that decodes, alone: photos in, tensors [N, 3, H, W] out."""
     with tritonclient.grpc.InferenceServerClient(f"{triton}:8001") as client:
-        yield Decode(client)
+
+        def ask(*jpegs: bytes) -> Vector:
+            image = tritonclient.grpc.InferInput("jpeg", [len(jpegs), 1], "BYTES").set_data_from_numpy(files(jpegs))
+            return client.infer(f"{MODEL}_preprocess", [image]).as_numpy("image")
+
+        yield ask
 
 
-class Decode:
-    """The step that decodes, alone: photos in, tensors [N, 3, H, W] out, with who has decoded how many so far."""
-
-    def __init__(self, client: tritonclient.grpc.InferenceServerClient) -> None:
-        self._client = client
-
-    def __call__(self, *jpegs: bytes) -> npt.NDArray[np.float32]:
-        image = tritonclient.grpc.InferInput("jpeg", [len(jpegs), 1], "BYTES").set_data_from_numpy(files(jpegs))
-        result: npt.NDArray[np.float32] = self._client.infer(f"{MODEL}_preprocess", [image]).as_numpy("image")
-        return result
-
-    def counts(self) -> Counter[str]:
-        rows = [line.split() for line in docker("exec", container(SERVICE)["Id"], "providers").splitlines()]
-        return Counter({provider: int(count) for model, _, provider, count in rows if model == f"{MODEL}_preprocess"})
+def counts() -> Counter[str]:
+    """Who has decoded how many photos so far."""
+    rows = [line.split() for line in docker("exec", container(SERVICE)["Id"], "providers").splitlines()]
+    return Counter({provider: int(count) for model, _, provider, count in rows if model == f"{MODEL}_preprocess"})
 
 
 def encoded(image: Image.Image, **options: object) -> bytes:
@@ -92,11 +87,10 @@ def encoded(image: Image.Image, **options: object) -> bytes:
     return file.getvalue()
 
 
-def apart(one: npt.NDArray[np.float32], other: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+def apart(one: Vector, other: Vector) -> Vector:
     """[N]: how far two batches are from each other, of 255, the mean over each picture."""
     std = np.array(Manifest.load(ARTIFACTS, MODEL).preprocess.std, np.float32).reshape(3, 1, 1)
-    found: npt.NDArray[np.float32] = (np.abs(one - other) * std * 255).mean(axis=(1, 2, 3))
-    return found
+    return (np.abs(one - other) * std * 255).mean(axis=(1, 2, 3))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -109,7 +103,9 @@ def test_one_photo_is_the_same_as_on_every_route(
     assert_same(answer, pytorch.photo(name, photos[name]), pytorch.manifest.labels, tolerance)
 
 
-def test_dali_decodes_what_is_plain_and_pillow_the_rest(decode: Decode, photos: dict[str, bytes]) -> None:
+def test_dali_decodes_what_is_plain_and_pillow_the_rest(
+    decode: Callable[..., Vector], photos: dict[str, bytes]
+) -> None:
     """One batch of everything: each picture is the one that gateways/core makes, and `providers` says who made it."""
     photo = Image.open(BytesIO(photos["lake_720x1280"]))
     turned = Image.Exif()
@@ -119,12 +115,12 @@ def test_dali_decodes_what_is_plain_and_pillow_the_rest(decode: Decode, photos: 
         encoded(photo.resize((1279, 719))), photos["lake_720x1280"] + b"more",
     ]  # fmt: skip
     plain = [*photos.values(), encoded(photo, progressive=True), encoded(photo.resize((50, 60)))]
-    before = decode.counts()
+    before = counts()
     jpegs = [*rest[:2], *plain, *rest[2:]]
     found = apart(decode(*jpegs), tensors(jpegs))
     assert found.max() < CLOSE
     assert not found[[0, 1, -3, -2, -1]].any()
-    assert decode.counts() - before == {"DALI": len(plain), "Pillow": len(rest)}
+    assert counts() - before == {"DALI": len(plain), "Pillow": len(rest)}
 
 
 @pytest.mark.parametrize("refusal", refusals)
@@ -152,7 +148,9 @@ Wrong(256, 1, gpu=False)
     assert "RuntimeError: DALI's picture is 2." in said or "RuntimeError: DALI's picture is 3." in said
 
 
-def test_a_photo_that_dali_fails_costs_nobody_else_anything(decode: Decode, photos: dict[str, bytes]) -> None:
+def test_a_photo_that_dali_fails_costs_nobody_else_anything(
+    decode: Callable[..., Vector], photos: dict[str, bytes]
+) -> None:
     """DALI fails all that it decodes together; gateways/core then answers for each, and DALI is asked again."""
     good = photos["lake_720x1280"]
     start = good.index(b"\xff\xc4") + 5
@@ -168,6 +166,6 @@ def test_a_photo_that_dali_fails_costs_nobody_else_anything(decode: Decode, phot
             refused.result()
     assert error.value.status() == "StatusCode.INVALID_ARGUMENT"
     assert error.value.message() == "jpeg[1] is truncated or damaged: send the whole JPEG file"
-    before = decode.counts()
+    before = counts()
     decode(good)
-    assert decode.counts() - before == {"DALI": 1}
+    assert counts() - before == {"DALI": 1}

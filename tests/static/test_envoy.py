@@ -45,10 +45,9 @@ def clusters() -> Iterator[tuple[str, tuple[str, int, bool]]]:
     """Every route's cluster: its name, its server's host and port, whether it speaks HTTP/2."""
     for cluster in yaml.safe_load(CONFIG.read_text())["static_resources"]["clusters"]:
         (endpoint,) = cluster["load_assignment"]["endpoints"][0]["lb_endpoints"]
-        address = endpoint["endpoint"]["address"]["socket_address"]
-        protocol = str(cluster.get("typed_extension_protocol_options", ""))
+        host, port = endpoint["endpoint"]["address"]["socket_address"].values()
         if cluster["name"] != "admin":
-            yield cluster["name"], (address["address"], address["port_value"], "http2_protocol_options" in protocol)
+            yield cluster["name"], (host, port, "http2_protocol_options" in str(cluster))
 
 
 CLUSTERS = dict(clusters())
@@ -70,9 +69,8 @@ def fake_http(name: str) -> Starlette:
             return Response(b'{"error":"%s"}' % STUB, 500)
         if request.method == "POST" and request.url.path.endswith("/infer"):
             return Response(body)
-        return JSONResponse(
-            {"server": name, "path": request.scope["raw_path"].decode() + ("?" + query if query else "")}
-        )
+        path = request.scope["raw_path"].decode() + ("?" + query if query else "")
+        return JSONResponse({"server": name, "path": path})
 
     return Starlette(routes=[Route("/{path:path}", answer, methods=["GET", "POST"])])
 
@@ -104,15 +102,10 @@ class FakeGrpc(grpc.GenericRpcHandler):
 
 
 def predict(request: bytes, context: grpc.ServicerContext) -> bytes:
-    """The typed service, without a model: the number of images is the first class index."""
-    context.set_trailing_metadata((("server-timing", "total;dur=1.500"),))
-    images = vision_pb2.PredictRequest.FromString(request).images
-    if images[0] == b"\1":
+    """The typed service, without a model."""
+    if vision_pb2.PredictRequest.FromString(request).images[0] == b"\1":
         context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, '128 "batches" are at work already: try again')
-    prediction = vision_pb2.Prediction(classes=[vision_pb2.ClassScore(index=len(images), label="tabby", score=0.0)])
-    return vision_pb2.PredictResponse(
-        predictions=[prediction], model="m", weights=vision_pb2.WEIGHTS_REAL
-    ).SerializeToString()
+    return b""
 
 
 @dataclass(frozen=True)
@@ -137,6 +130,10 @@ class Edge:
 
     def post(self, path: str, data: bytes, *arguments: str, version: str = "--http1.1") -> tuple[int, str, Any]:
         return self.curl(path, "--data-binary", "@-", *arguments, version=version, data=data)
+
+    def served(self, route: str) -> int:
+        """How many requests went through the route's cluster."""
+        return self.counter(f"cluster.{route}.upstream_rq_total")
 
     def channel(self) -> grpc.Channel:
         return grpc.insecure_channel(f"127.0.0.1:{self.port}", options=UNLIMITED)
@@ -179,29 +176,24 @@ def serve_grpc(name: str) -> Iterator[int]:
     server.stop(0)
 
 
-def install(folder: Path, ports: dict[tuple[str, int], int]) -> Path:
-    """The config with other addresses: {(host in the config, port): port here}; the files it names lie beside it."""
+@contextmanager
+def envoy(folder: Path, theirs: dict[tuple[str, int], int]) -> Iterator[tuple[int, int]]:
+    """A running Envoy before the servers at these ports; yields its listener's and its statistics' port."""
+    ours = {("0.0.0.0", 8080): free_port(), ("0.0.0.0", 9901): free_port(), ("127.0.0.1", 9900): free_port()}
     text = CONFIG.read_text().replace("/etc/envoy/", f"{folder}/")
-    for (host, port), here in ports.items():
+    for (host, port), here in (theirs | ours).items():
         old, new = f"address: {host}, port_value: {port} ", f"address: 127.0.0.1, port_value: {here} "
         assert old in text, f"the config has no {old}"
         text = text.replace(old, new)
     for file in ETC:
         shutil.copy(file, folder)
-    (folder / CONFIG.name).write_text(text)
-    return folder / CONFIG.name
-
-
-@contextmanager
-def envoy(folder: Path, theirs: dict[tuple[str, int], int]) -> Iterator[tuple[int, int]]:
-    """A running Envoy before the servers at these ports; yields its listener's and its statistics' port."""
-    ours = {("0.0.0.0", 8080): free_port(), ("0.0.0.0", 9901): free_port(), ("127.0.0.1", 9900): free_port()}
-    config = install(folder, theirs | ours)
+    (folder / "envoy.yaml").write_text(text)
     with (folder / "log").open("wb") as log:
-        command = ["envoy", "-c", str(config), "--log-level", "warn", "--concurrency", "1", "--disable-hot-restart"]
+        options = ("--log-level", "warn", "--concurrency", "1", "--disable-hot-restart")
+        command = ["envoy", "-c", str(folder / "envoy.yaml"), *options]
         process = subprocess.Popen(command, stdout=log, stderr=log)
     listener, statistics, _ = ours.values()
-    retry = ["--retry", "100", "--retry-connrefused", "--retry-max-time", "30"]
+    retry = ("--retry", "100", "--retry-connrefused", "--retry-max-time", "30")
     ready = ["curl", "-sf", *retry, f"http://127.0.0.1:{statistics}/ready"]
     try:
         assert subprocess.run(ready, check=False).returncode == 0, (folder / "log").read_text()
@@ -236,24 +228,22 @@ def test_one_name_per_route() -> None:
         host, port, _ = CLUSTERS[way.cluster]
         assert way.direct in (None, f"{host}:{port}"), way.name
     text = CONFIG.read_text()
-    assert set(re.findall(r"- name: ([\w-]+)\n\s+match:", text)) - {"index", "not-exposed", "too-large"} == set(
-        CLUSTERS
-    )
-    for name, block in re.findall(r"- name: ([\w-]+)\n\s+match:.*\n\s+route: (\{.*\})", text):
-        assert f"cluster: {name}," in block
+    named = set(re.findall(r"- name: ([\w-]+)\n\s+match:", text))
+    assert named - {"index", "not-exposed", "too-large"} == set(CLUSTERS)
+    for name, cluster in re.findall(r"- name: ([\w-]+)\n\s+match:.*\n\s+route: \{ cluster: ([\w-]+),", text):
+        assert name == cluster
 
 
 def said(path: str, body: Any) -> str:
     """The message of an error of Envoy's own; its form is the one that the clients of that path can read."""
     assert set(body) == {"error"}, body
-    if path.startswith("/v2"):
-        message = body["error"]
-    else:
-        assert set(body["error"]) == {"code", "message"}
-        assert re.fullmatch("[A-Z_]+", body["error"]["code"])
-        message = body["error"]["message"]
-    assert isinstance(message, str)
-    return message
+    error = body["error"]
+    if not path.startswith("/v2"):
+        assert set(error) == {"code", "message"}
+        assert re.fullmatch("[A-Z_]+", error["code"])
+        error = error["message"]
+    assert isinstance(error, str)
+    return error
 
 
 VERSIONS = ("--http1.1", "--http2-prior-knowledge")
@@ -273,11 +263,12 @@ HTTP_SERVED = [
 @HTTP_VERSIONS
 @pytest.mark.parametrize(("route", "path", "server"), HTTP_SERVED)
 def test_http_paths_that_pass(edge: Edge, version: str, route: str, path: str, server: str) -> None:
-    """Through the cluster of the route's name. Paths that real clients ask for are in tests/stack."""
-    before = edge.counter(f"cluster.{route}.upstream_rq_total")
+    """Through the cluster of the route's name; tests/stack asks for the others. GET / is answered by Envoy itself."""
+    assert "/v2/models/MODEL/infer" in edge.curl("/", version=version)[2]["http"]
+    before = edge.served(route)
     status, _, body = edge.curl(path, version=version)
     assert (status, body["server"], body["path"]) == (200, server, path)
-    assert edge.counter(f"cluster.{route}.upstream_rq_total") == before + 1
+    assert edge.served(route) == before + 1
 
 
 @pytest.mark.parametrize(
@@ -301,37 +292,28 @@ def test_http_paths_that_do_not_pass(edge: Edge, path: str) -> None:
             assert "GET /" in said(path, body)
 
 
-def test_the_index(edge: Edge) -> None:
-    """GET / is answered by Envoy itself."""
-    status, head, body = edge.curl("/")
-    assert status == 200
-    assert "content-type: application/json" in head
-    assert "/v2/models/MODEL/infer" in body["http"]
-
-
+REFLECTION = "ServerReflection/ServerReflectionInfo"
 GRPC_SERVED = [
     ("onnx-grpc", f"{KSERVE}ServerMetadata", {}),
     ("onnx-grpc", f"{KSERVE}ModelStreamInfer", {}),
-    *((route, f"{KSERVE}ModelStreamInfer", {"x_route": route}) for route in ("trt-grpc", "onnx-jpeg-grpc")),
-    *(
-        ("echo-grpc", f"/fiveway.transport.v1.{method}", {})
-        for method in ("BaseService/StructuredStream", "BaseService/BinaryStream", "DistanceService/StreamVectors")
-    ),
+    ("trt-grpc", f"{KSERVE}ModelStreamInfer", {"x_route": "trt-grpc"}),
+    ("onnx-jpeg-grpc", f"{KSERVE}ModelStreamInfer", {"x_route": "onnx-jpeg-grpc"}),
+    ("echo-grpc", "/fiveway.transport.v1.BaseService/StructuredStream", {}),
+    ("echo-grpc", "/fiveway.transport.v1.BaseService/BinaryStream", {}),
+    ("echo-grpc", "/fiveway.transport.v1.DistanceService/StreamVectors", {}),
     ("seldon-grpc", "/seldon.protos.Seldon/Predict", {}),
     ("typed-grpc", "/grpc.health.v1.Health/Watch", {}),
-    *(
-        ("typed-grpc", f"/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo", {})
-        for version in ("v1", "v1alpha")
-    ),
+    ("typed-grpc", f"/grpc.reflection.v1.{REFLECTION}", {}),
+    ("typed-grpc", f"/grpc.reflection.v1alpha.{REFLECTION}", {}),
 ]
 
 
 @pytest.mark.parametrize(("route", "path", "metadata"), GRPC_SERVED)
 def test_grpc_methods_that_pass(edge: Edge, route: str, path: str, metadata: dict[str, Any]) -> None:
     """The same; tests/stack calls the others, and counts each route's calls in the cluster of its name."""
-    before = edge.counter(f"cluster.{route}.upstream_rq_total")
+    before = edge.served(route)
     assert edge.call(path, **metadata) == f"{CLUSTERS[route][0]} {path}"
-    assert edge.counter(f"cluster.{route}.upstream_rq_total") == before + 1
+    assert edge.served(route) == before + 1
 
 
 def test_a_batch_of_32_passes_both_ways(edge: Edge) -> None:
@@ -351,15 +333,6 @@ def test_bodies_over_32_mib_are_refused_over_http2(edge: Edge, path: str) -> Non
     assert status == 413
     assert "32 MiB" in said(path, body)
     assert edge.curl("/v2", version=VERSIONS[1])[0] == 200
-
-
-def test_a_grpc_body_said_to_be_over_32_mib_is_refused(edge: Edge) -> None:
-    """RESOURCE_EXHAUSTED, not UNKNOWN."""
-    arguments = ("-H", "content-type: application/grpc", "-H", "te: trailers")
-    status, head, _ = edge.post(KSERVE + "ModelInfer", bytes(33 * MIB), *arguments, version="--http2-prior-knowledge")
-    assert status == 200
-    assert "grpc-status: 8" in head
-    assert "32 mib" in head
 
 
 def test_a_client_cannot_steer_the_proxy(edge: Edge) -> None:
@@ -448,17 +421,7 @@ def test_a_deadline_that_passes_is_said_so(edge: Edge) -> None:
         assert "grpc-status: 4\r" in head
 
 
-PREDICT = '{"images": ["/9g="], "top_k": 1, "outputs": ["OUTPUT_CLASSES"]}'
-
-
-@HTTP_VERSIONS
-def test_the_typed_service_over_http(edge: Edge, version: str) -> None:
-    """JSON in, JSON out under the proto's names, with the server's timing as a header."""
-    status, head, body = edge.post("/v1/predict", PREDICT.encode(), *JSON, version=version)
-    assert status == 200
-    assert body["weights"] == "WEIGHTS_REAL"
-    assert body["predictions"][0]["classes"] == [{"index": 1, "label": "tabby", "score": 0}]
-    assert "server-timing: total;dur=1.500" in head
+PREDICT = '{"images": ["/9g="]}'
 
 
 @pytest.mark.parametrize(
@@ -468,14 +431,13 @@ def test_the_typed_service_over_http(edge: Edge, version: str) -> None:
         ('{"top_k": -1}', JSON, 400, "INVALID_ARGUMENT", ""),
         ('{"outputs": ["NONE"]}', JSON, 400, "INVALID_ARGUMENT", ""),
         (PREDICT, (*JSON, "--url-query", "x=1"), 400, "INVALID_ARGUMENT", "x"),
-        (PREDICT, (), 415, "INVALID_ARGUMENT", "send JSON"),
         (PREDICT, (*JSON, "-X", "PUT"), 405, "INVALID_ARGUMENT", "use POST"),
     ],
 )  # fmt: skip
 def test_bad_input_of_the_typed_service_over_http(
     edge: Edge, data: str, arguments: tuple[str, ...], status: int, code: str, message: str
 ) -> None:
-    """4xx in the form of the other routes."""
+    """4xx in the form of the other routes. What is no JSON: tests/stack."""
     found, head, body = edge.post("/v1/predict", data.encode(), *arguments)
     assert (found, body["error"]["code"]) == (status, code), body
     assert message in body["error"]["message"]
@@ -489,13 +451,7 @@ HOPS = re.compile(r"hold=(\d+), send=(\d+), upstream=(\d+)")
 @HTTP_VERSIONS
 @pytest.mark.parametrize(
     ("path", "data", "arguments"),
-    [
-        ("/embed", b"x", ()),
-        ("/v2/models/m/infer", bytes(3 * MIB), ()),
-        ("/v2/models/m_trt/infer", b"x", ()),
-        ("/predictions/m", b"x", ("-H", "content-type: image/jpeg")),
-        ("/v1/predict", PREDICT.encode(), JSON),
-    ],
+    [("/v2?slow", b"", ()), ("/v2/models/m/infer", bytes(3 * MIB), ()), ("/v1/predict", PREDICT.encode(), JSON)],
 )
 def test_http_answers_say_where_the_time_went(
     edge: Edge, version: str, path: str, data: bytes, arguments: tuple[str, ...]
@@ -507,30 +463,16 @@ def test_http_answers_say_where_the_time_went(
     found = HOPS.fullmatch(line)
     assert found, line
     assert sum(map(int, found.groups())) > 0
+    assert int(found[3]) >= (90_000 if "slow" in path else 0)  # a clock may be a tick fast
 
 
-@pytest.mark.parametrize(
-    ("path", "x_route"),
-    [
-        (KSERVE + "ModelInfer", ""), (KSERVE + "ModelInfer", "trt-grpc"), (TORCHSERVE + "Predictions", ""),
-        ("/fiveway.vision.v1.VisionService/Predict", ""),
-    ],
-)  # fmt: skip
-def test_grpc_answers_say_where_the_time_went(edge: Edge, path: str, x_route: str) -> None:
+@pytest.mark.parametrize("method", [f"{KSERVE}ModelInfer", f"{TORCHSERVE}Predictions"])
+def test_grpc_answers_say_where_the_time_went(edge: Edge, method: str) -> None:
     """The same, once, in the leading metadata."""
     with edge.channel() as channel:
-        request = vision_pb2.PredictRequest(images=[b"a"]).SerializeToString()
-        _, call = unary(channel, path).with_call(request, timeout=20, metadata=(("x-route", x_route),))
+        _, call = unary(channel, method).with_call(b"", timeout=20)
         (line,) = [value for name, value in call.initial_metadata() if name == "x-edge-timing"]
     assert HOPS.fullmatch(str(line)), line
-
-
-def test_the_servers_time_is_not_the_edges(edge: Edge) -> None:
-    """A server that takes 100 ms shows in `upstream`. (Its clock may be a tick fast.)"""
-    _, head, _ = edge.curl("/v2?slow")
-    found = HOPS.search(head)
-    assert found, head
-    assert int(found[3]) >= 90_000
 
 
 def test_the_statistics_are_read_only(edge: Edge) -> None:

@@ -2,7 +2,6 @@
 
 import re
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,17 +23,15 @@ MACHINE = re.compile(r"(?<![\w.$}])/(?:home/(?!fiveway)\w+|root/|Users/|workspac
 LOCKED = re.compile(r"[\w.-]+(\[[\w,-]+\])?==\S+ (; .+ )?\\\n +--hash=sha256:[0-9a-f]{64}")
 
 
-def asked_for(group: str) -> Iterator[str]:
+def asked_for(group: str) -> set[str]:
     """The names in a dependency group and in those it includes."""
-    for one in GROUPS[group]:
-        if isinstance(one, str):
-            yield normal(re.findall(r"^[\w.-]+", one)[0])
-        else:
-            yield from asked_for(one["include-group"])
+    included = [asked_for(one["include-group"]) for one in GROUPS[group] if not isinstance(one, str)]
+    return set().union({name(one) for one in GROUPS[group] if isinstance(one, str)}, *included)
 
 
-def normal(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
+def name(requirement: str) -> str:
+    """The normal form of its package's."""
+    return re.sub(r"[-_.]+", "-", re.findall(r"^[\w.-]+", requirement)[0]).lower()
 
 
 @pytest.mark.parametrize("group", LOCKED_GROUPS)
@@ -45,8 +42,8 @@ def test_a_lock_holds_what_its_group_asks_for(group: str) -> None:
     assert "--index" not in text
     requirements = re.split(r"\n(?=\S)", text.strip())
     assert all(LOCKED.match(requirement) for requirement in requirements)
-    locked = {normal(re.findall(r"^[\w.-]+", requirement)[0]) for requirement in requirements}
-    assert set(asked_for(group)) <= locked | set(HOW.get(group, {}).get("from-debian", [])), f"run scripts/lock {group}"
+    locked = {name(requirement) for requirement in requirements}
+    assert asked_for(group) <= locked | set(HOW.get(group, {}).get("from-debian", [])), f"run scripts/lock {group}"
 
 
 def test_every_lock_has_a_group() -> None:
@@ -68,27 +65,20 @@ def test_no_registry_and_no_path_of_one_machine() -> None:
 def test_no_secrets_and_no_weights() -> None:
     """Keys stay out of git, and so does what the builder makes."""
     for path in files():
-        name = path.relative_to(ROOT)
-        assert path.suffix not in {".pem", ".key", ".onnx", ".pt", ".pth", ".mar", ".npy", ".safetensors"}, name
-        assert path.stat().st_size < 2_000_000, name
+        assert path.suffix not in {".pem", ".key", ".onnx", ".pt", ".pth", ".mar", ".npy", ".safetensors"}, path
+        assert path.stat().st_size < 2_000_000, path
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=str)
 def test_links_lead_somewhere(document: Path) -> None:
     """Every relative link names a file that is there, and a heading that is in it."""
-    text = without_code((ROOT / document).read_text())
-    for target in re.findall(r"\]\(([^)\s]+)\)", text):
-        if re.match(r"[a-z]+:", target):
-            continue
-        name, _, heading = target.partition("#")
-        path = (ROOT / document).parent / name if name else ROOT / document
+    text = re.sub(r"```.*?```|`[^`\n]*`", "", (ROOT / document).read_text(), flags=re.S)
+    for target in re.findall(r"\]\((?![a-z]+:)([^)\s]+)\)", text):
+        file, _, heading = target.partition("#")
+        path = (ROOT / document).parent / file if file else ROOT / document
         assert path.exists(), f"{document}: {target}"
         if heading:
             assert heading in {anchor(line) for line in re.findall(r"^#+ (.+)$", path.read_text(), re.M)}, target
-
-
-def without_code(text: str) -> str:
-    return re.sub(r"```.*?```|`[^`\n]*`", "", text, flags=re.S)
 
 
 def anchor(heading: str) -> str:
@@ -98,18 +88,11 @@ def anchor(heading: str) -> str:
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=str)
 def test_files_that_documents_name_exist(document: Path) -> None:
-    """A path in backticks that begins with a folder of ours is there: documents follow the code."""
-    folders = {path.name for path in ROOT.iterdir() if path.is_dir() and not path.name.startswith(".")}
-    for name in re.findall(r"`(?:\./)?([\w-]+/[\w./{}*-]*)`", (ROOT / document).read_text()):
-        if name.partition("/")[0] in folders - {"out"} and not re.search(r"[*{}]", name):
-            assert (ROOT / name).exists() or (ROOT / document.parent / name).exists(), f"{document}: {name}"
-
-
-def test_commands_in_the_documents_exist() -> None:
-    """Each `scripts/...` that a document shows is there."""
-    shown = set()
-    for document in DOCUMENTS:
-        shown |= set(re.findall(r"(?<![\w/])(?:\./)?scripts/([\w-]+)", (ROOT / document).read_text()))
-    assert {"up", "down", "test"} <= shown
-    for name in shown:
-        assert (ROOT / "scripts" / name).exists(), f"scripts/{name}"
+    """A path in backticks that begins with a folder of ours is there, and each script that a document shows."""
+    text = (ROOT / document).read_text()
+    folders = {path.name for path in ROOT.iterdir() if path.is_dir() and not path.name.startswith(".")} - {"out"}
+    for named in re.findall(r"`(?:\./)?([\w-]+/[\w./{}*-]*)`", text):
+        if named.partition("/")[0] in folders and not re.search(r"[*{}]", named):
+            assert (ROOT / named).exists() or (ROOT / document.parent / named).exists(), named
+    for script in re.findall(r"(?<![\w/])(?:\./)?scripts/([\w-]+)", text):
+        assert (ROOT / "scripts" / script).exists(), script

@@ -38,7 +38,8 @@ def test_help_and_nonsense(script: str, tmp_path: Path) -> None:
     "words",
     [
         "bench", "compare", "compare A", "down --all", "generate --out", "lock no-such-group", "native --routes edge",
-        "setup-vm --yes", "swap", "swap --model", "worker", "worker a,b", "worker 10.0.0.5 0", "worker 10.0.0.5 many",
+        "setup-vm --yes", "swap", "swap --model", "test --al", "test --all --fast", "test bench", "test no/such/test",
+        "worker", "worker a,b", "worker 10.0.0.5 0", "worker 10.0.0.5 many",
     ],
 )  # fmt: skip
 def test_other_calls_that_cannot_be_meant(words: str, tmp_path: Path) -> None:
@@ -46,6 +47,12 @@ def test_other_calls_that_cannot_be_meant(words: str, tmp_path: Path) -> None:
     done = call(tmp_path, *words.split())
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done
     assert not (tmp_path / "called").exists()
+
+
+def test_all_tests_can_be_asked_for(tmp_path: Path) -> None:
+    """`scripts/test --all` gets past its arguments, to the engine, which does not answer here."""
+    assert call(tmp_path, "test", "--all").returncode == 1
+    assert "docker info" in (tmp_path / "called").read_text()
 
 
 def test_the_bench_names_its_studies(tmp_path: Path) -> None:

@@ -4,10 +4,11 @@ nvidia-smi answers as recorded in tests/unit/nvidia_smi (the README there names 
 """
 
 import json
+import os
 import platform
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ ENGINE = {
     "compose_works": "",
     'echo "$COMPOSE_MIN"': "2.20",
 }
-TOOLKIT = {"nvidia-ctk --version": "NVIDIA Container Toolkit CLI version 1.19.0\ncommit: 1"}
+READY = ENGINE | {"nvidia-ctk --version": "NVIDIA Container Toolkit CLI version 1.19.0\ncommit: 1"}
 NO_CAPABILITIES = {"/proc/self/status": "CapBnd:\t00000000a80425fb\n", "/.dockerenv": ""}
 ON_THE_BUS = {"nvidia_on_pci": ""}
 
@@ -34,10 +35,9 @@ Here = Callable[..., "Said"]
 
 def smi(name: str) -> dict[str, str]:
     """nvidia-smi as recorded; a driver that does not know compute_cap refuses the first of the two queries."""
-    files = {f"{QUERY},compute_cap --format=csv": f"{name}.query.txt"}
     if name == "old":
-        files = {f"{QUERY} --format=csv": "old.query-without-compute_cap.txt"}
-    return {command: (RECORDED / file).read_text().strip() for command, file in files.items()}
+        return {f"{QUERY} --format=csv": (RECORDED / "old.query-without-compute_cap.txt").read_text().strip()}
+    return {f"{QUERY},compute_cap --format=csv": (RECORDED / f"{name}.query.txt").read_text().strip()}
 
 
 def one_gpu(name: str, driver: str, capability: str) -> dict[str, str]:
@@ -49,16 +49,14 @@ class Said:
 
     def __init__(self, status: int, out: str) -> None:
         self.status, self.json = status, json.loads(out)
-        self.findings = {one["subject"]: one for one in self.json["findings"]}
-        self.levels = {subject: one["level"] for subject, one in self.findings.items()}
-
-    def line(self, subject: str) -> str:
-        one = self.findings[subject]
-        return f"{one['level']} {one['found']}: {one['remedy'] or ''}"
+        self.levels = {one["subject"]: one["level"] for one in self.json["findings"]}
+        self.line = {
+            one["subject"]: f"{one['level']} {one['found']}: {one['remedy'] or ''}" for one in self.json["findings"]
+        }
 
 
 @pytest.fixture
-def here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Here]:
+def here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Here:
     """Run the doctor where programs and lib.sh give these answers; the rest is a VM with 8 cores and 64 GB."""
 
     def look(
@@ -66,8 +64,9 @@ def here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
         system: str = "debian-13",
         processor: str = "x86_64",
         cores: int = 8,
+        memory_mib: int = 64291,
         free_gb: int = 200,
-        root: bool = True,
+        user: int = 0,
         taken: int = 0,
         programs: Sequence[str] = (),
         files: Mapping[str, str] = {},
@@ -76,34 +75,31 @@ def here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
         said = {"os_id": system}
         for more in answers:
             said |= more
-        there = {"/proc/meminfo": "MemTotal:       65834496 kB\n", "/proc/self/status": "CapBnd:\t000001ffffffffff\n"}
-        there |= files
+        there = {"/proc/self/status": "CapBnd:\t000001ffffffffff\n", **files}
         installed = {command.partition(" ")[0] for command in said} | set(programs)
-        monkeypatch.setattr(machine, "ask", lambda *command: said.get(" ".join(command)))
-        monkeypatch.setattr(doctor, "ask", machine.ask)
-        monkeypatch.setattr(doctor, "has", installed.__contains__)
-        monkeypatch.setattr(machine, "lib", said.get)
-        monkeypatch.setattr(machine, "read", lambda path: there.get(path, ""))
-        monkeypatch.setattr(machine, "exists", there.__contains__)
-        monkeypatch.setattr(machine, "is_root", lambda: root)
-        monkeypatch.setattr(machine, "cores", lambda: cores)
-        monkeypatch.setattr(machine, "free_gb", lambda _: free_gb)
-        monkeypatch.setattr(machine, "listens", lambda _, port: port == taken)
-        monkeypatch.setattr(platform, "machine", lambda: processor)
+        for module, name, answer in (
+            (doctor, "ask", lambda *command: said.get(" ".join(command))),
+            (doctor, "which", installed.__contains__),
+            (doctor, "glob", there.__contains__),
+            (machine, "lib", said.get),
+            (machine, "read", lambda path: there.get(path, "")),
+            (machine, "memory_mib", lambda: memory_mib),
+            (machine, "free_gb", lambda _: free_gb),
+            (machine, "listens", lambda _, port: port == taken),
+            (os, "geteuid", lambda: user),
+            (os, "sched_getaffinity", lambda _: range(cores)),
+            (platform, "machine", lambda: processor),
+            (sys, "argv", ["doctor", "--json"]),
+        ):
+            monkeypatch.setattr(module, name, answer)
         for name in ("ACCELERATOR", "TRITON_TAG", "RUNPOD_POD_ID", "VAST_CONTAINERLABEL", "EDGE_PORT", "LOCUST_PORT"):
             monkeypatch.delenv(name, raising=False)
         for name, value in settings.items():
             monkeypatch.setenv(name, value)
-        monkeypatch.setattr(sys, "argv", ["doctor", "--json"])
         doctor.engine.cache_clear()
-        status = doctor.main()
-        return Said(status, capsys.readouterr().out)
+        return Said(doctor.main(), capsys.readouterr().out)
 
-    yield look
-    doctor.engine.cache_clear()
-
-
-READY = ENGINE | TOOLKIT
+    return look
 
 
 def test_a_machine_that_has_all(
@@ -113,12 +109,12 @@ def test_a_machine_that_has_all(
     said = here(READY, smi("a100"), ACCELERATOR="gpu")
     assert (said.status, said.json["ok"], set(said.levels.values())) == (0, True, {"ok"})
     subjects = "system machine cpu memory disk docker compose rights port gpu driver vram triton toolkit"
-    assert list(said.findings) == subjects.split()
-    assert said.findings["toolkit"]["found"] == "1.19.0"
+    assert " ".join(said.levels) == subjects
+    assert said.line["toolkit"] == "ok 1.19.0: "
     monkeypatch.setattr(sys, "argv", ["doctor"])
     assert doctor.main() == 0
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == len(subjects.split()) + 1  # two ports
+    assert len(lines) == len(said.levels) + 1  # two ports
     assert lines[0] == "ok    system    debian-13, x86_64"
 
 
@@ -128,7 +124,7 @@ def test_a_bare_machine_is_fit(here: Here, system: str) -> None:
     said = here(system=system)
     assert (said.status, said.json["triton_tag"]) == (0, None)
     assert {subject for subject, level in said.levels.items() if level != "ok"} == {"docker", "compose"}
-    assert "scripts/up" in said.line("docker")
+    assert "scripts/up" in said.line["docker"]
 
 
 @pytest.mark.parametrize(
@@ -153,19 +149,12 @@ def test_the_triton_tag(here: Here, gpu: dict[str, str], tag: str | None, level:
     """The newest that the driver runs, in the remedy where another is set; none: a newer driver. A warning on a CPU."""
     said = here(READY, gpu, ACCELERATOR="gpu")
     assert (said.json["triton_tag"], said.levels["triton"], said.status) == (tag, level, level == "fail")
-    assert (f"TRITON_TAG={tag} into .env" if tag else "update the driver") in said.line("triton") or level == "ok"
+    assert (f"TRITON_TAG={tag} into .env" if tag else "update the driver") in said.line["triton"] or level == "ok"
     if tag:
         assert here(READY, gpu, ACCELERATOR="gpu", TRITON_TAG=tag).levels["triton"] == "ok"
     unused = here(READY, gpu)
     assert (unused.status, unused.levels["triton"]) == (0, "ok" if level == "ok" else "warn")
-    assert "not used" in unused.line("gpu")
-
-
-def test_a_tag_that_is_not_known(here: Here) -> None:
-    """A tag that the table does not have may fit: a warning that says where to look."""
-    said = here(READY, smi("a100"), ACCELERATOR="gpu", TRITON_TAG="27.01-py3")
-    assert said.levels["triton"] == "warn"
-    assert "scripts/triton-tags" in said.line("triton")
+    assert "not used" in unused.line["gpu"]
 
 
 @pytest.mark.parametrize(
@@ -177,6 +166,7 @@ def test_a_tag_that_is_not_known(here: Here) -> None:
         (ENGINE, {}, "gpu", "fail none: rent a machine"),
         (ENGINE | smi("a100"), {}, "toolkit", "fail no NVIDIA container toolkit"),
         (READY | {"docker info --format {{json .Runtimes}}": "{}"} | smi("a100"), {}, "toolkit", "fail installed, and"),
+        (READY | smi("a100"), {"TRITON_TAG": "27.01"}, "triton", "warn whether TRITON_TAG=27.01 fits is not known: "),
         # Containers.
         ({}, {"files": NO_CAPABILITIES}, "machine", "fail a container, docker, not a machine"),
         ({}, {"files": NO_CAPABILITIES, "RUNPOD_POD_ID": "1"}, "machine", "fail a container, docker (a RunPod"),
@@ -186,15 +176,15 @@ def test_a_tag_that_is_not_known(here: Here) -> None:
         ({"systemd-detect-virt --container": "lxc"}, {}, "machine", "warn a container, lxc, with CAP_SYS_ADMIN"),
         # The rest.
         ({}, {"cores": 1}, "cpu", "warn 1 core"),
-        ({}, {"files": {"/proc/meminfo": "MemTotal:  2014496 kB\n"}}, "memory", "fail 1967 MiB"),
-        ({}, {"files": {"/proc/meminfo": "MemTotal:  5014496 kB\n"}}, "memory", "warn 4896 MiB"),
+        ({}, {"memory_mib": 1967}, "memory", "fail 1967 MiB"),
+        ({}, {"memory_mib": 4896}, "memory", "warn 4896 MiB"),
         ({}, {"free_gb": 14}, "disk", "fail too small: "),
         ({}, {"processor": "aarch64"}, "system", "fail debian-13, aarch64: use an x86-64 machine"),
         ({}, {"system": "fedora-43"}, "system", "fail fedora-43, x86_64: take one of debian-12"),
         (ENGINE, {"system": "fedora-43"}, "system", "ok fedora-43"),
-        ({}, {"root": False}, "rights", "fail not root, no sudo, no Docker"),
-        ({}, {"root": False, "programs": ["sudo"]}, "rights", "ok not root, sudo"),
-        (ENGINE, {"root": False}, "rights", "ok not root, and Docker"),
+        ({}, {"user": 1000}, "rights", "fail not root, no sudo, no Docker"),
+        ({}, {"user": 1000, "programs": ["sudo"]}, "rights", "ok not root, sudo"),
+        (ENGINE, {"user": 1000}, "rights", "ok not root, and Docker"),
         ({}, {"programs": ["dockerd"]}, "docker", "warn installed, does not answer"),
         ({name: said for name, said in ENGINE.items() if name != "compose_works"}, {}, "compose", "fail 2.40"),
         ({}, {"ACCELERATOR": "tpu"}, "accelerator", "fail tpu: set ACCELERATOR"),
@@ -203,11 +193,11 @@ def test_a_tag_that_is_not_known(here: Here) -> None:
 )  # fmt: skip
 def test_other_findings(here: Here, answers: dict[str, str], options: dict[str, Any], subject: str, says: str) -> None:
     """Each with its remedy; a failure ends in exit status 1. What only a GPU stack needs is no failure without one."""
-    needs_gpu = subject in ("driver", "gpu", "toolkit")
-    said = here(answers, **({"ACCELERATOR": "gpu"} if needs_gpu else {}) | options)
-    assert said.line(subject).startswith(says)
+    needs_gpu = {"ACCELERATOR": "gpu"} if subject in ("driver", "gpu", "toolkit", "triton") else {}
+    said = here(answers, **needs_gpu | options)
+    assert said.line[subject].startswith(says)
     assert said.status == (said.levels[subject] == "fail")
-    assert bool(said.findings[subject]["remedy"]) == (said.levels[subject] != "ok")
+    assert said.line[subject].endswith(": ") == (said.levels[subject] == "ok")  # no remedy
     if needs_gpu:
         assert here(answers, **options).status == 0
 
@@ -238,7 +228,8 @@ RESULTS="a\\"b#c"
 @pytest.mark.parametrize("compose", [True, False])
 def test_the_settings_of_env(compose: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """.env says the same with quotes, comments and `export`, whether Compose is here to be asked or not."""
-    for name in ("ACCELERATOR", "MODEL", "TRITON_TAG", "EDGE_PORT", "CPUS", "RESULTS"):
+    names = ("ACCELERATOR", "MODEL", "TRITON_TAG", "EDGE_PORT", "CPUS", "RESULTS")
+    for name in names:
         monkeypatch.delenv(name, raising=False)
     (tmp_path / ".env").write_text(ENV)
     monkeypatch.setattr(machine, "ENV", tmp_path / ".env")
@@ -251,9 +242,8 @@ def test_the_settings_of_env(compose: bool, tmp_path: Path, monkeypatch: pytest.
 
     monkeypatch.setattr(machine, "ask", noted)
     machine.env_file.cache_clear()
-    found = [machine.setting(name, "default") for name in ("ACCELERATOR", "MODEL", "TRITON_TAG", "EDGE_PORT", "CPUS")]
-    assert found == ["gpu", 'a "b" \\c', "25.06-py3", "18080", "default"]
-    assert machine.setting("RESULTS", "") == 'a"b#c'
+    found = [machine.setting(name, "default") for name in names]
+    assert found == ["gpu", 'a "b" \\c', "25.06-py3", "18080", "default", 'a"b#c']
     assert (asked != [None]) == compose
     monkeypatch.setenv("ACCELERATOR", "cpu")
     assert machine.setting("ACCELERATOR", "") == "cpu"

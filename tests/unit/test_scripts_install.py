@@ -116,29 +116,28 @@ def run(
 ) -> tuple[int, list[str], str]:
     """Run it on `system` ("ID-VERSION_ID") where these files are: status, transcript, stderr. A second run goes on."""
     name, _, version = system.partition("-")
-    folders = ("bin", "etc/apt/sources.list.d", "scripts", "state", "tmp", "usr/libexec/docker/cli-plugins")
-    for folder in (*folders, "usr/share/keyrings"):
+    codename = CODENAMES.get(system, "none")
+    about = {"ID": name, "VERSION_ID": version, "VERSION_CODENAME": codename}
+    scripts = {
+        f"scripts/{script}": (ROOT / "scripts" / script).read_text() for script in ("engine", "setup-vm", "lib.sh")
+    }
+    files = {
+        "etc/os-release": "".join(f'{key}="{value}"\n' for key, value in about.items() if value),
+        "world.sh": WORLD,
+        **{path: ABSOLUTE.sub(rf"\1{sandbox}/\2/", text) for path, text in scripts.items()},
+        **{path: "2.24.6\n" for path in there if path not in CLASSES},
+        **{f"{path}/vendor": "0x10de\n" for path in there if path in CLASSES},
+        **{f"{path}/class": f"{CLASSES[path]}\n" for path in there if path in CLASSES},
+    }
+    folders = ("bin", "etc/apt/sources.list.d", "state", "tmp", "usr/libexec/docker/cli-plugins", "usr/share/keyrings")
+    for folder in (*folders, *(os.path.dirname(path) for path in files)):
         (sandbox / folder).mkdir(parents=True, exist_ok=True)
-    for file in there:
-        path = sandbox / file
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if file in CLASSES:
-            path.mkdir()
-            (path / "vendor").write_text("0x10de\n")
-            (path / "class").write_text(f"{CLASSES[file]}\n")
-        else:
-            path.write_text("2.24.6\n")
+    for path, text in files.items():
+        (sandbox / path).write_text(text)
+        (sandbox / path).chmod(0o755)
     for tool in TOOLS:
         if not (sandbox / "bin" / tool).exists():
             (sandbox / "bin" / tool).symlink_to(shutil.which(tool) or tool)
-    codename = CODENAMES.get(system, "none")
-    about = {"ID": name, "VERSION_ID": version, "VERSION_CODENAME": codename}
-    (sandbox / "etc/os-release").write_text("".join(f'{key}="{value}"\n' for key, value in about.items() if value))
-    (sandbox / "world.sh").write_text(WORLD)
-    for copied in ("engine", "setup-vm", "lib.sh"):
-        text = (ROOT / "scripts" / copied).read_text()
-        (sandbox / "scripts" / copied).write_text(ABSOLUTE.sub(rf"\1{sandbox}/\2/", text))
-        (sandbox / "scripts" / copied).chmod(0o755)
     environment = {
         "BASH_ENV": str(sandbox / "world.sh"),
         "KEY": NVIDIAS_KEY,
@@ -150,11 +149,9 @@ def run(
         "UID_THERE": str(uid),
     }
     (sandbox / "transcript").unlink(missing_ok=True)
-    with (sandbox / "transcript").open("a") as transcript:
+    with (sandbox / "transcript").open("a") as out:
         command = ["bash", str(sandbox / "scripts" / script), *options]
-        done = subprocess.run(
-            command, env=environment, stdout=transcript, stderr=subprocess.PIPE, text=True, check=False
-        )
+        done = subprocess.run(command, env=environment, stdout=out, stderr=subprocess.PIPE, text=True, check=False)
     lines = (sandbox / "transcript").read_text().replace(str(sandbox), "").splitlines()
     return done.returncode, lines, done.stderr.replace(str(sandbox), "")
 
@@ -182,6 +179,7 @@ def installs(system: str) -> list[str]:
     return [*begin, "apt-get -q update", f"{INSTALL} {PACKAGES[system]}", *end]
 
 
+STARTING = "==> Starting the Docker engine"
 starts = pytest.mark.parametrize(
     ("init", "start"), [((SYSTEMD,), "systemctl enable --now docker"), ((), "dockerd")], ids=["systemd", "no init"]
 )
@@ -191,8 +189,7 @@ starts = pytest.mark.parametrize(
 @starts
 def test_a_bare_machine(system: str, init: tuple[str, ...], start: str, tmp_path: Path) -> None:
     """It says what it will install, installs just that, and starts the engine."""
-    transcript = [*installs(system), "==> Starting the Docker engine", start]
-    assert run(tmp_path, system, (*IMAGES, *init)) == (0, transcript, "")
+    assert run(tmp_path, system, (*IMAGES, *init)) == (0, [*installs(system), STARTING, start], "")
 
 
 @pytest.mark.parametrize("uid", [0, 1000])
@@ -207,8 +204,7 @@ def test_a_stopped_engine_is_started(init: tuple[str, ...], start: str, tmp_path
     """Nothing is installed; the pid file that a killed engine left, of another program by now, is no obstacle."""
     (tmp_path / "var/run").mkdir(parents=True)
     (tmp_path / "var/run/docker.pid").write_text(str(os.getpid()))
-    transcript = ["==> Starting the Docker engine", start]
-    assert run(tmp_path, "debian-13", (ENGINE, COMPOSE, BUILDX, *init, *IMAGES)) == (0, transcript, "")
+    assert run(tmp_path, "debian-13", (ENGINE, COMPOSE, BUILDX, *init, *IMAGES)) == (0, [STARTING, start], "")
 
 
 @systems
@@ -276,7 +272,7 @@ DRIVERS = {
 
 def test_without_a_gpu(tmp_path: Path) -> None:
     """It is the engine and nothing else; the sound of an NVIDIA card is no GPU."""
-    transcript = [*installs("debian-13"), "==> Starting the Docker engine", "dockerd"]
+    transcript = [*installs("debian-13"), STARTING, "dockerd"]
     assert run(tmp_path, "debian-13", (*IMAGES, SOUND), "setup-vm") == (0, transcript, "")
 
 

@@ -30,7 +30,7 @@ def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--routes"], "--routes wants names"),
+        (["--routes"], "--routes: expected one argument"),
         (["--routes", "typed-grpc"], "typed-grpc does not run without Docker: choose from jpeg-http"),
         (["--routes=onnx-http,edge"], "edge does not run without Docker"),
         (["--target", "edge"], "--target is not for scripts/native"),
@@ -54,26 +54,24 @@ def test_options_go_on_to_the_bench() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "machine_is", "says"),
+    ("name", "value", "says"),
     [
-        ({"ACCELERATOR": "tpu"}, {}, "ACCELERATOR is tpu"),
-        ({"ACCELERATOR": "gpu"}, {}, "nvidia-smi shows no GPU"),
-        ({"MODEL_REPOSITORY": "./mine"}, {}, "unset it, and choose a MODEL"),
-        ({"NATIVE_PORT": "0"}, {}, "port 1 is taken"),
-        ({}, {"machine": "aarch64"}, "this is aarch64"),
-        ({}, {"libc_ver": ("glibc", "2.31")}, "glibc here is 2.31"),
-        ({}, {"libc_ver": ("", "")}, "glibc here is 0"),
-        ({}, {"free_gb": 3}, "3 GB are free here"),
+        ("ACCELERATOR", "tpu", "ACCELERATOR is tpu"),
+        ("ACCELERATOR", "gpu", "nvidia-smi shows no GPU"),
+        ("MODEL_REPOSITORY", "./mine", "unset it, and choose a MODEL"),
+        ("NATIVE_PORT", "0", "port 1 is taken"),
+        ("machine", "aarch64", "this is aarch64"),
+        ("libc_ver", ("glibc", "2.31"), "glibc here is 2.31"),
+        ("libc_ver", ("", ""), "glibc here is 0"),
+        ("free_gb", 3, "3 GB are free here"),
     ],
 )
-def test_what_cannot_be_run_is_refused(
-    settings: dict[str, str], machine_is: dict[str, Any], says: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cannot_be_run_is_refused(name: str, value: Any, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """One line that says what to do, before anything is made."""
-    for name, value in settings.items():
+    if name.isupper():
         monkeypatch.setenv(name, value)
-    for name, answer in machine_is.items():
-        monkeypatch.setattr(machine if name == "free_gb" else platform, name, lambda *_, answer=answer: answer)
+    else:
+        monkeypatch.setattr(machine if name == "free_gb" else platform, name, lambda *_: value)
     monkeypatch.setattr(sys, "argv", ["native"])
     with pytest.raises(Refusal, match=says):
         native.main()
@@ -90,7 +88,7 @@ def test_a_dry_run_says_what_will_not_be_measured(
     said = capsys.readouterr().out
     assert "ACCELERATOR=gpu would measure it" in said
     assert "Not measured: torchserve-*, typed-*" in said
-    assert "device cpu, ports 18000 to 18003" in said
+    assert "Device cpu, ports 18000 to 18003" in said
     assert not native.NATIVE.exists()
 
 
