@@ -228,7 +228,7 @@ def check(cells: Sequence[Cell], options: argparse.Namespace) -> None:
 def measure(chosen: Plan, options: argparse.Namespace) -> int:
     """Carry the plan out, keep it, say what came out."""
     price = getattr(options, "price_per_hour", None)
-    environment = collect(vars(options))
+    environment = collect(options.target)
     name = chosen.study if chosen.method == plan.FAIR else f"{chosen.study}-published"
     folder = new_folder(options.results, environment, name)
     steps = chosen.blocks * len(chosen.cells)
@@ -264,7 +264,7 @@ def cross_check(options: argparse.Namespace) -> int:
     cells = cross(Cell("", ""), target=options.target, route=routes, users=options.concurrency)
     check(cells, options)
     window = _window(options, quick=False)
-    environment = collect(vars(options))
+    environment = collect(options.target)
     folder = new_folder(options.results, environment, truth.STUDY)
     blocks, seconds = options.blocks or plan.FULL_BLOCKS, options.seconds or plan.FULL_WINDOW.seconds
     with launcher(options.host, options.seed) as load, Progress(2 * blocks * len(cells)) as progress:

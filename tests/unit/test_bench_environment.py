@@ -49,9 +49,9 @@ def test_limits_are_read_from_both_kinds_of_cgroup(tmp_path: Path, monkeypatch: 
     assert environment.limits(tmp_path / "nowhere") == {"cpus": None, "cpuset": "1,3", "memory_bytes": None}
 
 
-def collected(options: dict[str, Any]) -> dict[str, Any]:
+def collected(*targets: str) -> dict[str, Any]:
     """What collect() gives, which fits into a result whatever it is."""
-    found = environment.collect(options)
+    found = environment.collect(targets)
     msgspec.convert(found, Environment)
     return found
 
@@ -66,32 +66,28 @@ def silent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("silent")
-@pytest.mark.parametrize(
-    "host", ["", "{", "[]", '{"services": 7, "providers": [{}], "devices": "x"}', '{"commit": null}']
-)
-def test_missing_facts_are_null(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
-    """Neither silence nor nonsense from the host stops a run."""
-    monkeypatch.setenv("FIVEWAY_HOST", host)
-    found = collected({})
+def test_missing_facts_are_null(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Silence does not stop a run."""
+    monkeypatch.setenv("FIVEWAY_HOST", '{"commit": null}')
+    found = collected("edge")
     for name in ("commit", "services", "providers", "device", "triton"):
         assert found[name] is None
-    assert found["model"] == {
-        "name": "tiny", "takes": "photos", "checksum": None, "config_sha256": None,
-        "build_key": None, "weights": None, "weights_source": None,
-    }  # fmt: skip
+    assert found["model"].pop("name") == "tiny"
+    assert {value for name, value in found["model"].items() if name != "takes"} == {None}
     assert found["cores"]
+
+
+def container(service: str, image: str, **limits: object) -> dict[str, Any]:
+    """As host-facts tells of it."""
+    return {"service": service, "image": image, "nano_cpus": 0, "cpuset": "", "memory_bytes": 0, "pids": 0} | limits
 
 
 HOST: dict[str, Any] = {
     "commit": "abc", "dirty": True, "cpu": "AMD EPYC", "cores": 8, "memory_gib": 32, "kernel": "6.1", "docker": "26",
     "accelerator": "gpu", "envoy_config_sha256": "dd",
     "services": [
-        {
-            "service": "triton", "image": "sha256:1", "nano_cpus": 1_500_000_000, "cpuset": "0", "memory_bytes": 0,
-            "pids": 512,
-        },
-        {"service": "locust-worker", "image": "sha256:2", "nano_cpus": 0, "memory_bytes": 1 << 30, "pids": 0},
-        {"service": "locust-worker", "image": "sha256:2", "nano_cpus": 0, "memory_bytes": 1 << 30, "pids": 0},
+        container("triton", "sha256:1", nano_cpus=1_500_000_000, cpuset="0", pids=512),
+        *[container("locust-worker", "sha256:2", memory_bytes=1 << 30)] * 2,
     ],
     "providers": [
         {"model": "m", "provider": "TensorrtExecutionProvider", "nodes": 3},
@@ -116,7 +112,7 @@ def test_without_docker_the_servers_are_asked_and_no_container_is_named(monkeypa
     monkeypatch.setattr(environment, "_get", pages.__getitem__)
     monkeypatch.setenv("FIVEWAY_HOST", json.dumps(HOST))
     monkeypatch.setenv("DIRECT_ADDRESSES", "triton:8000=127.0.0.1:18000 triton:8002=127.0.0.1:18002")
-    found = collected({"target": ["direct"]})
+    found = collected("direct")
     assert found["native"]
     assert found["docker"] is found["services"] is found["envoy"]["version"] is None
     assert found["triton"] == "2.51.0"
@@ -140,7 +136,7 @@ def test_the_environment_has_what_the_host_the_servers_and_the_artefacts_say(
     files = {"repository/m/1/model.onnx": "ff", "repository/m/config.pbtxt": "01"}
     told = {"weights": "random", "weights_source": "seed", "build_key": "k"}
     (tmp_path / "m/manifest.json").write_text(json.dumps(told | {"files": files}))
-    found = collected({"target": ["edge", "direct"]})
+    found = collected("edge", "direct")
     assert found["targets"] == ["edge", "direct"]
     assert (found["machine"], found["triton"]) == ("amd-epyc-8c-32g", "2.51.0")
     assert found["envoy"] == {"version": "1.40.0", "config_sha256": "dd"}
@@ -159,7 +155,7 @@ def test_the_environment_has_what_the_host_the_servers_and_the_artefacts_say(
 def test_facts_of_the_local_stack_are_not_those_of_an_edge_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a target elsewhere nothing local passes for what was measured; the client's machine is still ours."""
     monkeypatch.setenv("FIVEWAY_HOST", json.dumps(HOST))
-    found = collected({"target": ["http://10.0.0.7:8080"]})
+    found = collected("http://10.0.0.7:8080")
     for name in ("accelerator", "device", "services", "providers"):
         assert found[name] is None
     assert found["envoy"] == {"version": None, "config_sha256": None}
@@ -193,13 +189,13 @@ def test_host_facts_are_null_where_nothing_can_be_asked(tmp_path: Path) -> None:
 
 def test_host_facts_are_what_git_docker_and_nvidia_smi_say(tmp_path: Path) -> None:
     """Services with image and limits, providers per model, devices with driver; a quote in an answer stays JSON."""
-    container = '{"service":"triton","image":"sha256:1","nano_cpus":2000000000,"memory_bytes":1,"pids":2}'
+    running = '{"service":"triton","image":"sha256:1","nano_cpus":2000000000,"memory_bytes":1,"pids":2}'
     facts = host_facts(
         tmp_path,
         git='case "$1" in rev-parse) echo abc ;; status) echo " M x" ;; esac',
         docker=f"""case "$*" in
 *"ps --quiet") echo c1 ;;
-inspect*c1) echo '{container}' ;;
+inspect*c1) echo '{running}' ;;
 *"triton providers") printf 'MODEL VERSION PROVIDER NODES\\nm 1 CPUExecutionProvider 57\\n' ;;
 version*) printf '%s' 'a "b" \\c' ;;
 esac""",
@@ -207,6 +203,6 @@ esac""",
     )
     told = [facts[name] for name in ("commit", "dirty", "docker", "accelerator")]
     assert told == ["abc", True, 'a "b" \\c', "cpu"]
-    assert facts["services"] == [json.loads(container)]
+    assert facts["services"] == [json.loads(running)]
     assert facts["providers"] == [{"model": "m", "provider": "CPUExecutionProvider", "nodes": 57}]
     assert facts["devices"] == [{"name": "NVIDIA A100-SXM4-80GB", "driver": "550.54.15"}]
