@@ -26,7 +26,7 @@ from bench.measure.progress import Progress
 from bench.report import results
 from locustfiles import bounded
 from locustfiles.calls import requests_of
-from locustfiles.clients import DEADLINE_S
+from locustfiles.clients import DEADLINE_S, Payload
 from locustfiles.clients.policy import POOLED, PUBLISHED
 from locustfiles.recorder import Histogram
 from locustfiles.routes import ROUTES
@@ -73,16 +73,16 @@ def target(cell: Cell, host: str) -> Target:
     chosen = settings_of(cell, host)
     address, path = chosen.address(route), route.path.format(model=chosen.served(route))
     headers = {**route.format.headers, **route.headers}
-    ready = requests_of(route, chosen)
-    if route.format.protocol == "gRPC":
-        return Target(cell, address, path, headers, tuple(payload.body for payload in ready))
 
-    def request(about: Mapping[str, str], body: bytes) -> bytes:
-        lines = {"host": address, "user-agent": "fiveway", **headers, **about, "content-length": str(len(body))}
+    def request(payload: Payload) -> bytes:
+        length = str(len(payload.body))
+        lines = {"host": address, "user-agent": "fiveway", **headers, **payload.headers, "content-length": length}
         head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
-        return f"POST {path} HTTP/1.1\r\n{head}\r\n".encode("latin-1") + body
+        return f"POST {path} HTTP/1.1\r\n{head}\r\n".encode("latin-1") + payload.body
 
-    return Target(cell, address, path, headers, tuple(request(payload.headers, payload.body) for payload in ready))
+    ready = requests_of(route, chosen)
+    bodies = tuple(payload.body if route.format.protocol == "gRPC" else request(payload) for payload in ready)
+    return Target(cell, address, path, headers, bodies)
 
 
 def unfit(cell: Cell) -> str:
@@ -99,16 +99,8 @@ def unfit(cell: Cell) -> str:
 
 def wrk_command(about: Target, seconds: float, files: Sequence[Path]) -> list[str]:
     """wrk for whole seconds, with one connection per user, kept."""
-    options = [
-        "-t1",
-        f"-c{about.cell.users}",
-        f"-d{seconds:g}s",
-        "--timeout",
-        f"{DEADLINE_S:g}s",
-        "-s",
-        str(WRK_SCRIPT),
-    ]
-    return [WRK, *options, f"http://{about.address}{about.path}", "--", *map(str, files)]
+    load = ["-t1", f"-c{about.cell.users}", f"-d{seconds:g}s", "--timeout", f"{DEADLINE_S:g}s"]
+    return [WRK, *load, "-s", str(WRK_SCRIPT), f"http://{about.address}{about.path}", "--", *map(str, files)]
 
 
 def grpc_raw_command(about: Target, seconds: float, files: Sequence[Path]) -> list[str]:
@@ -267,10 +259,9 @@ def row(cell: Cell, locust: Sequence[Visit], truth: Sequence[Visit], ended: str 
     `error` is Locust's p50 / the generator's - 1. `within_goal` is about its value alone, and null without one; `goal`
     is the verdict of its interval (see `verdict`).
     """
-    ours, theirs = (
+    ours, theirs = statistics.shared(*(
         statistics.windows([visit for visit in visits if not visit.problem], cell.batch) for visits in (locust, truth)
-    )
-    ours, theirs = statistics.shared(ours, theirs)
+    ))  # fmt: skip
     by_locust, by_truth = (
         statistics.estimates(windows, f"{cell.id} {side}", {P50: 50.0})
         for windows, side in ((ours, "locust"), (theirs, "truth"))
