@@ -1,7 +1,6 @@
 """The users of one cell, and the meter of the process they are in: when they may go, and what they did."""
 
 import math
-import random
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from gevent.event import Event
 
 from bench.measure import split
 from bench.measure.measured import Cell, timed_ms
+from bench.measure.plan import arrivals
 from locustfiles import settings
 from locustfiles.clients import Answer
 from locustfiles.recorder import Histogram
@@ -23,18 +23,6 @@ RAMP = 0.15
 """Share of the window before its steady part: users that begin together arrive together at first."""
 LATE_S = 0.001
 """Open loop: a start that is later than this had to wait for a user."""
-
-
-def arrivals(rate: float, start: float, seed: str) -> Iterator[float]:
-    """Times at which requests of an open loop are due, from `start` on: a Poisson process of `rate` per second.
-
-    The same seed gives the same schedule, so that the routes of a block meet the same bursts.
-    """
-    gaps = random.Random(seed)
-    due = start
-    while True:
-        due += gaps.expovariate(rate)
-        yield due
 
 
 class CellUser(RouteUser):
