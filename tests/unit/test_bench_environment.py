@@ -15,18 +15,11 @@ from tests.repository import ROOT
 from tests.unit.tiny_artifacts import declare
 
 
-@pytest.mark.parametrize(
-    ("cpu", "cores", "memory", "name"),
-    [
-        ("AMD EPYC", 2, 24, "amd-epyc-2c-24g"),
-        ("Intel(R) Xeon(R) Processor", 2, 24, "intel-r-xeon-r-processor-2c-24g"),
-        (None, None, None, "unknown-0c-0g"),
-        ("../../etc", 1, 1, "etc-1c-1g"),
-    ],
-)
-def test_a_machine_has_the_name_that_budgets_gives_it(cpu: str | None, cores: int, memory: int, name: str) -> None:
+def test_a_machine_has_the_name_that_budgets_gives_it() -> None:
     """The name is a folder's: no slash and no space can get into it."""
-    assert environment.slug(cpu, cores, memory) == name
+    assert environment.slug("Intel(R) Xeon(R) Processor", 2, 24) == "intel-r-xeon-r-processor-2c-24g"
+    assert environment.slug(None, None, None) == "unknown-0c-0g"
+    assert environment.slug("../../etc", 1, 1) == "etc-1c-1g"
 
 
 def test_limits_are_read_from_both_kinds_of_cgroup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
