@@ -14,14 +14,13 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from bench.analysis import statistics
 from bench.measure.cells import settings_of
 from bench.measure.launcher import LoadError
-from bench.measure.measured import INTERRUPTED, Cell, Visit
+from bench.measure.measured import INTERRUPTED, Cell, Visit, now
 from bench.measure.progress import Progress
 from bench.report import results
 from locustfiles import bounded
@@ -160,7 +159,7 @@ def uncorrected(steps: Mapping[int, int], interval_us: int) -> dict[int, int]:
 
 def generate(about: Target, block: int, seconds: float) -> Visit:
     """One visit to a cell by its generator; a visit that measured nothing says why in `problem`."""
-    result = Visit(block, 0, datetime.now(UTC).isoformat(timespec="seconds"))
+    result = Visit(block, 0, now())
     try:
         with tempfile.TemporaryDirectory() as folder:
             files = [Path(folder, str(i)) for i in range(len(about.bodies))]

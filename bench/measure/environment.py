@@ -12,12 +12,12 @@ import platform
 import re
 import urllib.request
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from bench.measure.measured import now
 from locustfiles import serving
 from locustfiles.settings import direct_address, native
 
@@ -45,7 +45,7 @@ def collect(targets: Sequence[str]) -> dict[str, Any]:
     facts = json.loads(os.environ.get("FIVEWAY_HOST") or "{}")
     host = {name: fact for name, fact in facts.items() if name not in hidden}
     return {
-        "collected_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "collected_at": now(),
         **{name: host.get(name) for name in ("commit", "dirty", "accelerator", "docker")},
         "targets": list(targets),
         **machine(host),
@@ -152,17 +152,17 @@ def _model(here: bool) -> dict[str, Any]:
     """From the manifest beside the artefacts, which somebody else's model repository has not: then what Triton says of
     its config. Only the name where the servers, elsewhere, have their own. Raises NothingServed.
     """
-    now = serving.now()
-    name = now.model
+    served = serving.now()
+    name = served.model
     manifest = _json(_read(serving.artifacts() / name / "manifest.json")) if here else {}
     files = manifest.get("files") or {}
     configs = [f"{file} {digest}\n" for file, digest in sorted(files.items()) if file.endswith("/config.pbtxt")]
     if here and not manifest:
-        asked = [model for model in (name, f"{name}_trt") if model in now.models]
+        asked = [model for model in (name, f"{name}_trt") if model in served.models]
         configs = [_get(f"{_triton(8000)}/v2/models/{quote(model)}/config") for model in asked]
     return {
         "name": name,
-        "takes": "photos" if now.images else "tensors",
+        "takes": "photos" if served.images else "tensors",
         "checksum": files.get(f"repository/{name}/1/model.onnx"),
         "config_sha256": hashlib.sha256("".join(configs).encode()).hexdigest() if any(configs) else None,
         **{fact: manifest.get(fact) for fact in ("build_key", "weights", "weights_source")},

@@ -6,10 +6,9 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import Any
 
-from bench.measure.measured import Cell, Visit
+from bench.measure.measured import Cell, Visit, now
 
 
 class LoadError(Exception):
@@ -57,7 +56,7 @@ class Launcher:
 
     def visit(self, cell: Cell, window: Window, block: int, position: int) -> Visit:
         """Measure a cell once; a visit that measured nothing says why in `problem`. Raises LoadError."""
-        result = Visit(block, position, datetime.now(UTC).isoformat(timespec="seconds"))
+        result = Visit(block, position, now())
         found: Visit | LoadError = self._ask(Job(cell, window, result, self._seed, self._host))
         return replace(result, problem=str(found)) if isinstance(found, LoadError) else found
 

@@ -8,6 +8,7 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -22,6 +23,11 @@ type Count = Annotated[int, msgspec.Meta(ge=0)]
 type Natural = Annotated[int, msgspec.Meta(ge=1)]
 
 RUNNING, FINISHED, INTERRUPTED = "running", "finished", "interrupted (Ctrl-C)"
+
+
+def now() -> str:
+    """UTC, ISO 8601."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,6 @@ from bench.measure.measured import Cell
 from locustfiles.clients.policy import PUBLISHED
 from locustfiles.study_routes import fiveway
 
-QUICK_BATCHES = (1, 8, 32)
-
 FAIR, PUBLISHED_METHOD = "fair", "published"
 
 FULL_BLOCKS, FULL_WINDOW = 5, Window(seconds=5.0, warm_s=1.0)
