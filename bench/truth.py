@@ -27,14 +27,12 @@ from locustfiles import bounded
 from locustfiles.calls import requests_of
 from locustfiles.clients import DEADLINE_S, Payload
 from locustfiles.clients.policy import POOLED, PUBLISHED
-from locustfiles.recorder import Histogram
+from locustfiles.recorder import MIN_CALLS, Histogram
 from locustfiles.routes import ROUTES
 
 SCHEMA, STUDY = 1, "truth"
 GOAL = 0.05
 """How far Locust's p50 may be off."""
-MIN_REQUESTS = 10
-"""Calls of both sides together, below which there is no p50 (as in every other study)."""
 WARM_S = 1
 LIMIT_S = WARM_S + DEADLINE_S + 15
 """How long a generator may take beyond its window: its warm-up, one call until its deadline, and a busy machine."""
@@ -233,12 +231,11 @@ def cross_check(
 
 def _turns(cells: Sequence[Cell], blocks: int, seed: int) -> Iterator[tuple[int, Cell, bool]]:
     """(block, cell, is it Locust's turn?): cells in an order drawn by chance, each side first in every other block."""
-    first = {cell: i % 2 == 0 for i, cell in enumerate(cells)}
     for block in range(1, blocks + 1):
-        order = list(cells)
+        order = list(enumerate(cells))
         random.Random(f"{seed}/{block}").shuffle(order)
-        for cell in order:
-            locust_first = first[cell] == (block % 2 == 1)
+        for i, cell in order:
+            locust_first = (i + block) % 2 == 1
             yield block, cell, locust_first
             yield block, cell, not locust_first
 
@@ -267,7 +264,7 @@ def row(cell: Cell, locust: Sequence[Visit], truth: Sequence[Visit], ended: str 
     )
     truth_requests, locust_requests = (sum(window.calls for window in windows) for windows in (theirs, ours))
     error = None
-    if ours and min(truth_requests, locust_requests) >= MIN_REQUESTS:
+    if ours and min(truth_requests, locust_requests) >= MIN_CALLS[50]:
         ratio = statistics.as_json(statistics.ratio(by_locust[P50], by_truth[P50])) or {}
         error = {name: None if value is None else value - 1 for name, value in ratio.items()}
     marks = [ended] if ended else []
@@ -276,7 +273,7 @@ def row(cell: Cell, locust: Sequence[Visit], truth: Sequence[Visit], ended: str 
     if failures:
         marks.append(f"{failures} of Locust's calls failed")
     if error is None and not marks:
-        marks.append(f"fewer than {MIN_REQUESTS} calls: measure longer")
+        marks.append(f"fewer than {MIN_CALLS[50]} calls: measure longer")
     return {
         "id": cell.id,
         **{name: getattr(cell, name) for name in ("route", "batch", "users", "policy", "target", "photo")},

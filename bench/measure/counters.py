@@ -74,19 +74,17 @@ class Snapshot:
 
 @dataclass(slots=True)
 class Delta:
-    """What happened between two snapshots; None where it is not known, and `reasons` says why, a line each."""
+    """What happened between two snapshots, as in a Visit; None where it is not known, and `reasons` says why."""
 
     connections: int | None = None
-    """TCP connections opened by the processes of this network namespace."""
+    """Opened by the processes of this network namespace."""
     edge_connections: int | None = None
-    """TCP connections that the edge accepted, from whomever, its health check left out."""
+    """Accepted from whomever."""
     sent_bytes: int | None = None
-    """On the wire, all protocol layers from Ethernet up."""
     received_bytes: int | None = None
     server_requests: int | None = None
-    """Our successful calls, as the server (Triton) or else the edge counted them."""
     model_executions: int | None = None
-    """Batches that Triton ran for them. A probe that shared a batch with a one-image call makes it one too small."""
+    """A probe that shared a batch with a one-image call makes it one too small."""
     triton_stages_ms: dict[str, float] = field(default_factory=dict)
     """Means per call: `triton.queue`, `.compute_input`, `.compute_infer`, `.compute_output`, `.total`, and where the
     model takes photos `.decode`; else empty."""
