@@ -4,35 +4,32 @@ In a process of its own, because the load's clients patch it: `python test_bench
 says of each one's routes. With answers, the routes are played in that process; without, the host is asked.
 """
 
-import base64
 import json
 import os
 import sys
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Sequence
 from typing import Any
 from unittest import mock
 
 import numpy as np
 import pytest
 
+from locustfiles.payloads import photos
 from locustfiles.routes import ROUTES
-from tests.repository import ROOT
 from tests.unit.locust_processes import paths, run
 from tests.unit.locust_servers import standing_in
 from tests.unit.tiny_artifacts import declare, tiny
 
-PHOTOS = ROOT / "models" / "photos"
-NAMES = sorted(path.stem for path in PHOTOS.glob("*_224x224.jpg"))
+NAMES = photos("224x224")
 WIDTH = 16
 BATCH = 6
 
 Verdicts = dict[str, dict[str, Any]]
 
 
-def vectors(answer: str, photos: Sequence[int]) -> "np.ndarray[Any, Any]":
+def vectors(answer: str, numbers: Sequence[int]) -> "np.ndarray[Any, Any]":
     """What a route says of photos, [N, WIDTH], in the way that the test asks for."""
-    right = np.stack([np.random.default_rng(photo).normal(size=WIDTH) for photo in photos]).astype(np.float32)
+    right = np.stack([np.random.default_rng(photo).normal(size=WIDTH) for photo in numbers]).astype(np.float32)
     noise = np.random.default_rng(99).normal(size=right.shape).astype(np.float32)
     return {
         "noise": right + np.float32(0.1) * noise,
@@ -42,45 +39,26 @@ def vectors(answer: str, photos: Sequence[int]) -> "np.ndarray[Any, Any]":
         "short": right[: len(right) // 2],
         "zeros": right * 0,
         "nan": right * np.nan,
+        "garbage": np.array(["x"]),
     }.get(answer, right)
 
 
-def played(answers: dict[str, str]) -> Any:
-    """Clients in place of the real ones, for as long as this context: they answer at once."""
-    from bench.measure import parity
-    from locustfiles.clients import Answer, CallError, Client, Payload
-    from locustfiles.routes import Route
-    from locustfiles.settings import Settings
+def play(parity: Any, answers: dict[str, str]) -> None:
+    """Have the routes say this to their users' own requests."""
+    from locustfiles.calls import requests_of
+    from locustfiles.clients import CallError
 
-    jpegs = {(PHOTOS / f"{name}.jpg").read_bytes(): i for i, name in enumerate(NAMES)}
-
-    class Played:
-        def __init__(self, answer: str, tensors: bool) -> None:
-            self.answer, self.tensors = answer, tensors
-
-        def send(self, payload: Payload) -> Answer:
-            if self.answer == "down":
+    def said(route: Any, chosen: Any, most: int) -> Iterator[tuple[int, Any]]:
+        for i, payload in enumerate(requests_of(route, chosen)[:most]):
+            if answers[route.name] == "down":
                 raise CallError("UNAVAILABLE: nobody\n is there")
-            if self.answer == "garbage":
-                return Answer(b'{"embeddings": [["x"], 1]}')
-            if self.tensors:
-                length = int(payload.headers["inference-header-content-length"])
-                tensor = np.frombuffer(payload.body[length:], np.float32).reshape(payload.images, -1)
-                found = vectors(self.answer, [int(row[0]) for row in tensor])
-                about = {"name": "embedding", "datatype": "FP32", "shape": found.shape}
-                about["parameters"] = {"binary_data_size": found.nbytes}
-                head = json.dumps({"outputs": [about]}).encode()
-                return Answer(head + found.tobytes(), {"inference-header-content-length": str(len(head))})
-            photos = [jpegs[base64.b64decode(text)] for text in json.loads(payload.body)["images"]]
-            return Answer(json.dumps({"embeddings": vectors(self.answer, photos).tolist()}).encode())
+            asked = [n % len(NAMES) for n in range(i, i + payload.images)]
+            yield payload.images, vectors(answers[route.name], asked)
 
-        def close(self) -> None:
-            pass
+    def decode(_: object, answer: Any, images: int, real: Any = parity._decode) -> Any:
+        return real(lambda found: found, answer, images)
 
-    def connect(route: Route, chosen: Settings) -> Client:
-        return Played(answers[route.name], route.name.endswith("onnx-http"))
-
-    return mock.patch.object(parity, "connect", connect)
+    mock.patch.multiple(parity, _said=said, _decode=decode).start()
 
 
 def main() -> None:
@@ -99,8 +77,10 @@ def main() -> None:
             for batch in (1, BATCH)
             if batch <= ROUTES[route].format.max_batch
         ]
-        with played(case["answers"]) if case["answers"] else nullcontext():
-            found[name] = parity.check(cells, case["host"])
+        if case["answers"]:
+            play(parity, case["answers"])
+        found[name] = parity.check(cells, case["host"])
+        mock.patch.stopall()
     print(json.dumps(found))
 
 
@@ -120,7 +100,7 @@ VERDICTS = [
     ("noise", TENSOR, False, True, "below 0.999"),
     ("down", TENSOR, False, False, "UNAVAILABLE: nobody is there"),
     ("garbage", TENSOR, False, False, ""),
-    ("short", TENSOR, False, False, "0 of 1 images"),
+    ("short", TENSOR, False, False, "for 1 images"),
     ("narrow", TENSOR, False, False, "another model"),
     *[(answer, TENSOR, False, False, "zeros or NaN") for answer in ("zeros", "nan")],
     ("reference down", TENSOR, True, True, "to typed-http"),
@@ -134,7 +114,6 @@ VERDICTS = [
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Verdicts]:
     """What parity says of every case: those of PLAYED, and the stand-in servers by mode and protocol."""
-    # Tensors that say which photo they are of.
     built = tiny(tmp_path_factory.mktemp("artifacts"), side=2, size="224x224")
     nothing = tmp_path_factory.mktemp("nothing")
     declare(nothing, "unknown")
