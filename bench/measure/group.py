@@ -8,7 +8,7 @@ import os
 import socket
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -67,25 +67,32 @@ def visit(job: Job) -> Visit:
 
     environment = Environment(user_classes=[user], stop_timeout=0)
     runner = environment.create_master_runner("127.0.0.1", port)
-    listening: list[str] = []
-    idle: list[str] = []
-    shares: list[dict[str, Any]] = []
-    runner.register_message("listening", lambda msg, **_: listening.append(msg.node_id))
-    runner.register_message("idle", lambda msg, **_: idle.append(msg.node_id))
-    runner.register_message("done", lambda msg, **_: shares.append(msg.data))
+    said: dict[str, list[Any]] = {"listening": [], "idle": [], "done": []}
+    for kind in said:
+        runner.register_message(kind, lambda msg, **_: said[msg.type].append(msg.data))
 
-    _wait(lambda: len(listening) == workers, START_S, children, "the load processes did not connect")
+    def wait(kind: str, seconds: float, otherwise: str) -> None:
+        """Until all workers have said it; raises LoadError when one is gone, or in the end."""
+        limit = time.monotonic() + seconds
+        while len(said[kind]) < workers:
+            if any(get_original("os", "waitpid")(child, os.WNOHANG)[0] for child in children):
+                raise LoadError("a load process died: the lines above say why (too little memory?)")
+            if time.monotonic() > limit:
+                raise LoadError(f"{otherwise} within {seconds:g} s: the route hangs, or this machine is too busy")
+            gevent.sleep(0.02)
+
+    wait("listening", START_S, "the load processes did not connect")
     at_first = counters.read(cell, served)
     gevent.spawn(runner.start, cell.users, cell.users)
     gevent.sleep(window.warm_s)
     runner.send_message("hold")
-    _wait(lambda: len(idle) == workers, START_S + DRAIN_S, children, "the warm-up did not end")
+    wait("idle", START_S + DRAIN_S, "the warm-up did not end")
     before = counters.read(cell, served)
     runner.send_message("go", {"seconds": window.seconds, "calls": window.calls})
-    _wait(lambda: len(shares) == workers, window.seconds + DRAIN_S, children, "calls did not end")
+    wait("done", window.seconds + DRAIN_S, "calls did not end")
     after = counters.read(cell, served)
 
-    merge(result, shares)
+    merge(result, said["done"])
     # The published method reads its counters around its warm-up too.
     counted = counters.delta(at_first if window.calls else before, after)
     # A kept connection is made in the warm-up; a cold one belongs to its call.
@@ -172,14 +179,3 @@ def _fork_worker(port: int, cell: Cell, user: type[CellUser], index: int, worker
     runner.send_message("listening")
     runner.greenlet.join()
     os._exit(0)
-
-
-def _wait(condition: Callable[[], bool], seconds: float, children: Sequence[int], otherwise: str) -> None:
-    """Until the condition holds; raises LoadError when a load process is gone, or in the end."""
-    limit = time.monotonic() + seconds
-    while not condition():
-        if any(get_original("os", "waitpid")(child, os.WNOHANG)[0] for child in children):
-            raise LoadError("a load process died: the lines above say why (too little memory?)")
-        if time.monotonic() > limit:
-            raise LoadError(f"{otherwise} within {seconds:g} s: the route hangs, or this machine is too busy")
-        gevent.sleep(0.02)
