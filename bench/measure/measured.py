@@ -133,8 +133,7 @@ class Run:
 
     def visits(self, cell: Cell) -> list[Visit]:
         """The visits to this cell that measured something, by block."""
-        found = [visits for known, visits in self.cells if known == cell]
-        return [visit for visit in (found[0] if found else []) if not visit.problem]
+        return [visit for visit in dict(self.cells)[cell] if not visit.problem]
 
 
 REPEATS = 5
