@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from bench.report import documents, results, study_page, summary
 from bench.report import report as pages
 from bench.result import Analysis
 from bench.studies import STUDIES
+from bench.studies.fiveway import QUICK_BATCHES
 from bench.studies.study import cross
 from locustfiles import serving, settings
 from locustfiles.calls import model_of
@@ -50,19 +52,15 @@ def parsers() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
     return top, commands.choices
 
 
-def options_of(command: argparse.ArgumentParser) -> list[str]:
-    """The options that its help shows, by their long names."""
-    shown = [action for action in command._actions if action.help != argparse.SUPPRESS]
-    return [action.option_strings[-1] for action in shown if action.option_strings]
-
-
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """The options of a command line; one that the command does not know ends the program with those that it knows."""
     top, commands = parsers()
     options, unknown = top.parse_known_args(arguments)
     if unknown:
         command = commands[options.command]
-        command.error(f"unknown {' '.join(unknown)}: choose from {', '.join(options_of(command))}")
+        known = [action for action in command._actions if action.option_strings and action.help != argparse.SUPPRESS]
+        choices = ", ".join(action.option_strings[-1] for action in known)
+        command.error(f"unknown {' '.join(unknown)}: choose from {choices}")
     return options
 
 
@@ -100,20 +98,21 @@ def _checks(commands: _Commands) -> None:
 
 
 def _views(commands: _Commands) -> None:
-    """What is made of results."""
-    for name, text, run in (
-        ("report", "judge a result again and write its pages again", report),
+    """What is made of results: `report` beside its result, the others to stdout."""
+    command = commands.add_parser("report", help="judge a result again and write its pages again")
+    command.set_defaults(run=report)
+    command.add_argument("result", type=Path)
+    command.add_argument("--price-per-hour", type=float, metavar="X")
+    for name, text, view in (
         ("readme", "the README from stdin, with its table made from a result, to stdout", readme),
         ("page", "docs/studies/<study>.md, made from a result, to stdout", page),
         ("plot", "docs/studies/<study>.svg, made from a result, to stdout", plot),
         ("devices", "docs/gpu.md from stdin, with its table made from every result, to stdout", devices),
     ):
         command = commands.add_parser(name, help=text)
-        command.set_defaults(run=run)
+        command.set_defaults(run=partial(put_out, view))
         if name != "devices":
             command.add_argument("result", type=Path)
-        if name == "report":
-            command.add_argument("--price-per-hour", type=float, metavar="X")
         if name == "page":
             command.add_argument("other", type=Path, nargs="*", help="of the same study with another model")
 
@@ -153,23 +152,23 @@ def _numbers(text: str) -> list[int]:
 
 
 def fiveway(options: argparse.Namespace) -> int:
+    """The 5-way comparison, whose matrix the command line chooses, by a fair or by the published method."""
     routes = options.routes or settings.fit(FIVEWAY_ROWS, serving.now())
     options.target, options.policy = options.target or [settings.EDGE], options.policy or [POOLED]
     batches = options.batches
     if batches is None:
         largest = largest_batch(routes[0], options) if routes else 1
-        batches = [batch for batch in (plan.QUICK_BATCHES if options.quick else BATCHES) if batch <= largest]
-    concurrency = options.concurrency if options.concurrency is not None else CONCURRENCY
-    bases = cross(
-        Cell("", "", photo=options.photo, rate=options.rate),
-        target=options.target, policy=options.policy, route=routes, distance=options.distance or [""],
-    )  # fmt: skip
+        batches = [batch for batch in (QUICK_BATCHES if options.quick else BATCHES) if batch <= largest]
+    concurrency = CONCURRENCY if options.concurrency is None else options.concurrency
+    factors = {"target": options.target, "policy": options.policy, "route": routes}
+    factors["distance"] = options.distance or [""]
+    bases = cross(Cell("", "", photo=options.photo, rate=options.rate), **factors)
     cells = [cell for base in bases for cell in plan.matrix(base, batches, concurrency)]
     check(cells, options)
     if options.method == plan.PUBLISHED_METHOD:
         return measure(plan.published(cells, options.seed), options)
     blocks, window = plan.QUICK_BLOCKS if options.quick else plan.FULL_BLOCKS, _window(options, options.quick)
-    return measure(Plan("fiveway", tuple(cells), options.blocks or blocks, window, options.seed), options)
+    return measure(Plan(FIVEWAY, tuple(cells), options.blocks or blocks, window, options.seed), options)
 
 
 def of_study(options: argparse.Namespace) -> int:
@@ -185,14 +184,15 @@ def of_study(options: argparse.Namespace) -> int:
             cells = list(dict.fromkeys(replace(cell, **{name: value}) for cell in cells for value in values))
     options.target = list(dict.fromkeys(cell.target for cell in cells))
     check(cells, options)
-    seconds = study.seconds / (3 if options.quick else 1)
-    warm_s = study.warm_s / (2 if options.quick else 1)
-    blocks = options.blocks or (plan.QUICK_BLOCKS if options.quick else study.blocks)
+    # The quick form takes a third of the seconds, and half of the warm-up.
+    seconds, warm_s, blocks = study.seconds, study.warm_s, study.blocks
+    if options.quick:
+        seconds, warm_s, blocks = seconds / 3, warm_s / 2, plan.QUICK_BLOCKS
 
     def window(cell: Cell) -> Window:
         return Window(options.seconds or max(seconds, study.least(cell)), warm_s)
 
-    return measure(Plan(study.name, tuple(cells), blocks, window, options.seed), options)
+    return measure(Plan(study.name, tuple(cells), options.blocks or blocks, window, options.seed), options)
 
 
 def against_itself(options: argparse.Namespace) -> int:
@@ -228,17 +228,15 @@ def check(cells: Sequence[Cell], options: argparse.Namespace) -> None:
 def measure(chosen: Plan, options: argparse.Namespace) -> int:
     """Carry the plan out, keep it, say what came out."""
     price = getattr(options, "price_per_hour", None)
-    environment = collect(vars(options))
+    environment = collect(options.target)
     name = chosen.study if chosen.method == plan.FAIR else f"{chosen.study}-published"
     folder = new_folder(options.results, environment, name)
-    steps = chosen.blocks * len(chosen.cells)
 
     def save(run: Run) -> None:
         pages.write(folder, run, judged(run, price), pages=run.ended != RUNNING)
 
-    with launcher(options.host, options.seed) as load, Progress(steps) as progress:
-        minutes = chosen.seconds / 60
-        progress.say(f"{len(chosen.cells)} cells x {chosen.blocks} blocks, about {minutes:.0f} min")
+    with launcher(options.host, options.seed) as load, Progress(chosen.blocks * len(chosen.cells)) as progress:
+        progress.say(f"{len(chosen.cells)} cells x {chosen.blocks} blocks, about {chosen.seconds / 60:.0f} min")
         progress.say("Ctrl-C keeps what was measured")
         run = carry_out(chosen, load, environment, _as_text(options), progress, save)
     summary.show(results.load(folder))
@@ -246,9 +244,7 @@ def measure(chosen: Plan, options: argparse.Namespace) -> int:
     wrong = problems(run)
     for line in wrong:
         print(f"fiveway: {line}", file=sys.stderr)
-    if run.ended == INTERRUPTED:
-        return truth.INTERRUPTED_STATUS
-    return 1 if wrong else 0
+    return truth.INTERRUPTED_STATUS if run.ended == INTERRUPTED else bool(wrong)
 
 
 def judged(run: Run, price_per_hour: float | None) -> Analysis:
@@ -264,7 +260,7 @@ def cross_check(options: argparse.Namespace) -> int:
     cells = cross(Cell("", ""), target=options.target, route=routes, users=options.concurrency)
     check(cells, options)
     window = _window(options, quick=False)
-    environment = collect(vars(options))
+    environment = collect(options.target)
     folder = new_folder(options.results, environment, truth.STUDY)
     blocks, seconds = options.blocks or plan.FULL_BLOCKS, options.seconds or plan.FULL_WINDOW.seconds
     with launcher(options.host, options.seed) as load, Progress(2 * blocks * len(cells)) as progress:
@@ -286,26 +282,26 @@ def report(options: argparse.Namespace) -> int:
     return 0
 
 
-def readme(options: argparse.Namespace) -> int:
-    result = results.load(options.result)
-    print(documents.update_readme(sys.stdin.read(), result, str(options.result)), end="")
+def put_out(view: Callable[[argparse.Namespace], str], options: argparse.Namespace) -> int:
+    print(view(options), end="")
     return 0
 
 
-def page(options: argparse.Namespace) -> int:
+def readme(options: argparse.Namespace) -> str:
+    return documents.update_readme(sys.stdin.read(), results.load(options.result), str(options.result))
+
+
+def page(options: argparse.Namespace) -> str:
     first, *others = ((results.load(path), str(path)) for path in (options.result, *options.other))
-    print(study_page.page(*first, *others), end="")
-    return 0
+    return study_page.page(*first, *others)
 
 
-def plot(options: argparse.Namespace) -> int:
-    print(study_page.plot(results.load(options.result)), end="")
-    return 0
+def plot(options: argparse.Namespace) -> str:
+    return study_page.plot(results.load(options.result))
 
 
-def devices(_: argparse.Namespace) -> int:
-    print(documents.update_devices(sys.stdin.read(), Path("/")), end="")
-    return 0
+def devices(_: argparse.Namespace) -> str:
+    return documents.update_devices(sys.stdin.read(), Path("/"))
 
 
 def new_folder(results_folder: Path, environment: dict[str, Any], name: str) -> Path:

@@ -14,28 +14,25 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from bench.analysis import statistics
 from bench.measure.cells import settings_of
 from bench.measure.launcher import LoadError
-from bench.measure.measured import INTERRUPTED, Cell, Visit
+from bench.measure.measured import INTERRUPTED, Cell, Visit, now
 from bench.measure.progress import Progress
 from bench.report import results
 from locustfiles import bounded
 from locustfiles.calls import requests_of
-from locustfiles.clients import DEADLINE_S
+from locustfiles.clients import DEADLINE_S, Payload
 from locustfiles.clients.policy import POOLED, PUBLISHED
-from locustfiles.recorder import Histogram
+from locustfiles.recorder import MIN_CALLS, Histogram
 from locustfiles.routes import ROUTES
 
 SCHEMA, STUDY = 1, "truth"
 GOAL = 0.05
 """How far Locust's p50 may be off."""
-MIN_REQUESTS = 10
-"""Calls of both sides together, below which there is no p50 (as in every other study)."""
 WARM_S = 1
 LIMIT_S = WARM_S + DEADLINE_S + 15
 """How long a generator may take beyond its window: its warm-up, one call until its deadline, and a busy machine."""
@@ -73,16 +70,16 @@ def target(cell: Cell, host: str) -> Target:
     chosen = settings_of(cell, host)
     address, path = chosen.address(route), route.path.format(model=chosen.served(route))
     headers = {**route.format.headers, **route.headers}
-    ready = requests_of(route, chosen)
-    if route.format.protocol == "gRPC":
-        return Target(cell, address, path, headers, tuple(payload.body for payload in ready))
 
-    def request(about: Mapping[str, str], body: bytes) -> bytes:
-        lines = {"host": address, "user-agent": "fiveway", **headers, **about, "content-length": str(len(body))}
+    def request(payload: Payload) -> bytes:
+        length = str(len(payload.body))
+        lines = {"host": address, "user-agent": "fiveway", **headers, **payload.headers, "content-length": length}
         head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
-        return f"POST {path} HTTP/1.1\r\n{head}\r\n".encode("latin-1") + body
+        return f"POST {path} HTTP/1.1\r\n{head}\r\n".encode("latin-1") + payload.body
 
-    return Target(cell, address, path, headers, tuple(request(payload.headers, payload.body) for payload in ready))
+    ready = requests_of(route, chosen)
+    bodies = tuple(payload.body if route.format.protocol == "gRPC" else request(payload) for payload in ready)
+    return Target(cell, address, path, headers, bodies)
 
 
 def unfit(cell: Cell) -> str:
@@ -99,16 +96,8 @@ def unfit(cell: Cell) -> str:
 
 def wrk_command(about: Target, seconds: float, files: Sequence[Path]) -> list[str]:
     """wrk for whole seconds, with one connection per user, kept."""
-    options = [
-        "-t1",
-        f"-c{about.cell.users}",
-        f"-d{seconds:g}s",
-        "--timeout",
-        f"{DEADLINE_S:g}s",
-        "-s",
-        str(WRK_SCRIPT),
-    ]
-    return [WRK, *options, f"http://{about.address}{about.path}", "--", *map(str, files)]
+    load = ["-t1", f"-c{about.cell.users}", f"-d{seconds:g}s", "--timeout", f"{DEADLINE_S:g}s"]
+    return [WRK, *load, "-s", str(WRK_SCRIPT), f"http://{about.address}{about.path}", "--", *map(str, files)]
 
 
 def grpc_raw_command(about: Target, seconds: float, files: Sequence[Path]) -> list[str]:
@@ -168,7 +157,7 @@ def uncorrected(steps: Mapping[int, int], interval_us: int) -> dict[int, int]:
 
 def generate(about: Target, block: int, seconds: float) -> Visit:
     """One visit to a cell by its generator; a visit that measured nothing says why in `problem`."""
-    result = Visit(block, 0, datetime.now(UTC).isoformat(timespec="seconds"))
+    result = Visit(block, 0, now())
     try:
         with tempfile.TemporaryDirectory() as folder:
             files = [Path(folder, str(i)) for i in range(len(about.bodies))]
@@ -242,12 +231,11 @@ def cross_check(
 
 def _turns(cells: Sequence[Cell], blocks: int, seed: int) -> Iterator[tuple[int, Cell, bool]]:
     """(block, cell, is it Locust's turn?): cells in an order drawn by chance, each side first in every other block."""
-    first = {cell: i % 2 == 0 for i, cell in enumerate(cells)}
     for block in range(1, blocks + 1):
-        order = list(cells)
+        order = list(enumerate(cells))
         random.Random(f"{seed}/{block}").shuffle(order)
-        for cell in order:
-            locust_first = first[cell] == (block % 2 == 1)
+        for i, cell in order:
+            locust_first = (i + block) % 2 == 1
             yield block, cell, locust_first
             yield block, cell, not locust_first
 
@@ -267,17 +255,16 @@ def row(cell: Cell, locust: Sequence[Visit], truth: Sequence[Visit], ended: str 
     `error` is Locust's p50 / the generator's - 1. `within_goal` is about its value alone, and null without one; `goal`
     is the verdict of its interval (see `verdict`).
     """
-    ours, theirs = (
+    ours, theirs = statistics.shared(*(
         statistics.windows([visit for visit in visits if not visit.problem], cell.batch) for visits in (locust, truth)
-    )
-    ours, theirs = statistics.shared(ours, theirs)
+    ))  # fmt: skip
     by_locust, by_truth = (
         statistics.estimates(windows, f"{cell.id} {side}", {P50: 50.0})
         for windows, side in ((ours, "locust"), (theirs, "truth"))
     )
     truth_requests, locust_requests = (sum(window.calls for window in windows) for windows in (theirs, ours))
     error = None
-    if ours and min(truth_requests, locust_requests) >= MIN_REQUESTS:
+    if ours and min(truth_requests, locust_requests) >= MIN_CALLS[50]:
         ratio = statistics.as_json(statistics.ratio(by_locust[P50], by_truth[P50])) or {}
         error = {name: None if value is None else value - 1 for name, value in ratio.items()}
     marks = [ended] if ended else []
@@ -286,7 +273,7 @@ def row(cell: Cell, locust: Sequence[Visit], truth: Sequence[Visit], ended: str 
     if failures:
         marks.append(f"{failures} of Locust's calls failed")
     if error is None and not marks:
-        marks.append(f"fewer than {MIN_REQUESTS} calls: measure longer")
+        marks.append(f"fewer than {MIN_CALLS[50]} calls: measure longer")
     return {
         "id": cell.id,
         **{name: getattr(cell, name) for name in ("route", "batch", "users", "policy", "target", "photo")},

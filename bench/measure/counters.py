@@ -16,10 +16,12 @@ import re
 import socket
 import struct
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from bench.measure.measured import Cell
@@ -48,292 +50,234 @@ NETWORK, SNMP = Path("/sys/class/net"), Path("/proc/net/snmp")
 SOMEBODY_ELSE = "Triton answered somebody else's requests too: its times are not of our calls alone"
 COMPUTE = ("compute_input", "compute_infer", "compute_output")
 DECODE = "decode"
+ALL = 0
 JPEG, PREPROCESS = "_jpeg", "_preprocess"
 """`<model>_jpeg` is two models in a row, `<model>_preprocess` and `<model>`: its times are the sums of theirs."""
 
 _Unreadable = (OSError, http.client.HTTPException, ValueError, LookupError, TypeError)
 
-
-@dataclass(frozen=True, slots=True)
-class Network:
-    """This network namespace since it was made, the loopback left out: bytes, and TCP connections opened from here.
-
-    Without Docker the calls are on the loopback, where bytes have no direction: none are counted.
-    """
-
-    sent: int = 0
-    received: int = 0
-    opened: int = 0
-
-    def __add__(self, other: "Network") -> "Network":
-        return Network(self.sent + other.sent, self.received + other.received, self.opened + other.opened)
-
-    def __sub__(self, other: "Network") -> "Network":
-        return Network(self.sent - other.sent, self.received - other.received, self.opened - other.opened)
-
-
-@dataclass(frozen=True, slots=True)
-class Edge:
-    """Envoy's counters since its start."""
-
-    uptime_s: int
-    connections: int
-    """Accepted on the public port, those of the health check left out."""
-    successes: int
-    """Answers 200 of the route's server; over gRPC, with status OK too."""
-    under_way: int
-
-
-@dataclass(frozen=True, slots=True)
-class Triton:
-    """Triton's statistics of one model since it was loaded."""
-
-    successes: int
-    ns: Mapping[str, int]
-    """Sums over the requests: `success` (from the request's arrival at the core to its answer), `queue` and COMPUTE;
-    where the model takes photos also DECODE, which is a part of COMPUTE."""
-    executions: Mapping[int, Mapping[str, int]]
-    """By images in the execution: how many (`count`), and the ns that they took in each of COMPUTE."""
+type Counts = Counter[Any]
+"""What one source has counted since its start, by name; empty where it cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The counters at one moment; None where one cannot be read, and `reasons` says why."""
+    """The counters at one moment; `reasons` says why one cannot be read."""
 
     cell: Cell
     taken_s: float
-    network: Network | None
-    edge: Edge | None
-    triton: Triton | None
+    network: Counts
+    edge: Counts
+    triton: Counts
     reasons: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Delta:
-    """What happened between two snapshots; None where it is not known, and `reasons` says why, a line each."""
+    """What happened between two snapshots, as in a Visit; None where it is not known, and `reasons` says why."""
 
     connections: int | None = None
-    """TCP connections opened by the processes of this network namespace."""
+    """Opened by the processes of this network namespace."""
     edge_connections: int | None = None
-    """TCP connections that the edge accepted, from whomever, its health check left out."""
+    """Accepted from whomever."""
     sent_bytes: int | None = None
-    """On the wire, all protocol layers from Ethernet up."""
     received_bytes: int | None = None
     server_requests: int | None = None
-    """Our successful calls, as the server (Triton) or else the edge counted them."""
     model_executions: int | None = None
-    """Batches that Triton ran for them. A probe that shared a batch with a one-image call makes it one too small."""
+    """A probe that shared a batch with a one-image call makes it one too small."""
     triton_stages_ms: dict[str, float] = field(default_factory=dict)
     """Means per call: `triton.queue`, `.compute_input`, `.compute_infer`, `.compute_output`, `.total`, and where the
     model takes photos `.decode`; else empty."""
-    probes: int | None = None
-    """Inferences of Triton's that were not our calls; None where they cannot be told apart."""
     reasons: list[str] = field(default_factory=list)
 
 
 # What all readings of this process have cost.
-_own = Network()
+_own: Counts = Counter()
 
 
 def read(cell: Cell, served: str) -> Snapshot:
     """The counters for a cell whose model Triton knows as `served`. Takes REST_S or a little more; never raises."""
-    global _own
     reasons: list[str] = []
-    start = _try(_network, "the network interfaces", reasons)
+    start = _try(reasons, "the network interfaces", _network)
     edge, triton = _servers(cell, served, reasons)
     taken = time.monotonic()
-    ours = None if start is None else start - _own
-    if start is not None and (end := _try(_network, "the network interfaces", reasons)) is not None:
-        _own += end - start
-    return Snapshot(cell, taken, ours, edge, triton, tuple(reasons))
+    network = _since(_own, start) if start else start
+    if start and (end := _try(reasons, "the network interfaces", _network)):
+        _own.update(_since(start, end))
+    return Snapshot(cell, taken, network, edge, triton, tuple(reasons))
 
 
 def delta(before: Snapshot, after: Snapshot) -> Delta:
     """The difference of two snapshots of one cell, read by one process."""
+    cell, seconds = before.cell, after.taken_s - before.taken_s
     reasons = list(dict.fromkeys(before.reasons + after.reasons))
-    network = None if before.network is None or after.network is None else after.network - before.network
-    edge = _edge_delta(before, after, reasons)
+    network, edge, triton = (
+        _since(then, now) if then and now else Counter()
+        for then, now in ((before.network, after.network), (before.edge, after.edge), (before.triton, after.triton))
+    )
+    if min(edge["connections"], edge["successes"]) < 0 or (edge and abs(edge["uptime_s"] - seconds) > RESTART_S):
+        reasons.append("the edge, or a server behind it, was restarted between two readings: its counters began anew")
+        edge.clear()
+    if min(triton.values(), default=0) < 0:
+        reasons.append("Triton, or its model, was restarted between two readings: its statistics began anew")
+        triton.clear()
     # The edge counts streams, not what passes on them.
-    uncounted = _runs_on_triton(before.cell) or WAYS[before.cell.route].format.messages == BOTH
+    uncounted = _runs_on_triton(cell) or WAYS[cell.route].format.messages == BOTH
     found = Delta(
-        connections=None if network is None else network.opened,
-        edge_connections=None if edge is None else edge.connections,
-        sent_bytes=None if network is None else network.sent,
-        received_bytes=None if network is None else network.received,
-        server_requests=None if edge is None or uncounted else edge.successes,
+        connections=network.get("opened"),
+        edge_connections=edge.get("connections"),
+        sent_bytes=network.get("sent"),
+        received_bytes=network.get("received"),
+        server_requests=None if uncounted else edge.get("successes"),
         reasons=reasons,
     )
-    triton = _triton_delta(before.triton, after.triton, reasons)
-    return found if triton is None else _with_triton(found, triton, edge, before.cell, after.taken_s - before.taken_s)
+    if triton:
+        _add_triton(found, triton, edge.get("successes"), cell.batch, seconds)
+    return found
 
 
-def _servers(cell: Cell, served: str, reasons: list[str]) -> tuple[Edge | None, Triton | None]:
-    """Envoy's and Triton's counters once both are at rest; None for one that this cell does not use."""
+def _since(then: Counts, now: Counts) -> Counts:
+    """now - then, below 0 too."""
+    found = Counter(now)
+    found.subtract(then)
+    return found
+
+
+def _servers(cell: Cell, served: str, reasons: list[str]) -> tuple[Counts, Counts]:
+    """Envoy's and Triton's counters once both are at rest; empty for one that this cell does not use."""
+    edge: Counts = Counter()
+    triton: Counts = Counter()
     if cell.target not in (EDGE, DIRECT):
         reasons.append(f"the counters of {cell.target} and of the servers behind it cannot be read from here")
-        return None, None
+        return edge, triton
     if cell.target == DIRECT and not _runs_on_triton(cell):
         reasons.append(f"{cell.route} keeps no count of its own: only the edge counts its calls")
-        return None, None
-    last: tuple[Edge | None, Triton | None] | None = None
+        return edge, triton
+    last: object = None
     begin = time.monotonic()
     with _connection(EDGE_STATISTICS) as edge_page, _connection(direct_address(TRITON)) as triton_page:
         while True:
             failed: list[str] = []
-            edge = triton = None
             if cell.target == EDGE:
-                edge = _try(
-                    lambda: _edge(edge_page, WAYS[cell.route]),
-                    f"the edge's counters ({EDGE_STATISTICS})",
-                    failed,
-                )
+                edge = _try(failed, f"the edge's counters ({EDGE_STATISTICS})", _edge, edge_page, WAYS[cell.route])
             if _runs_on_triton(cell):
-                triton = _try(lambda: _triton(triton_page, served), f"Triton's statistics ({TRITON})", failed)
-            if failed or (last is not None and _at_rest(last, (edge, triton))):
+                triton = _try(failed, f"Triton's statistics ({TRITON})", _triton, triton_page, served)
+            now = edge["connections"], edge["successes"], triton
+            if failed or (now == last and not edge["under_way"]):
                 break
             if time.monotonic() - begin > LIMIT_S:
                 failed = [f"the counters did not come to rest in {LIMIT_S:g} s: somebody else uses the servers too"]
                 break
-            last = edge, triton
+            last = now
             time.sleep(REST_S)
     reasons.extend(failed)
     return edge, triton
 
 
-def _at_rest(last: tuple[Edge | None, Triton | None], now: tuple[Edge | None, Triton | None]) -> bool:
-    (edge_then, triton_then), (edge, triton) = last, now
-    if edge is not None and edge_then is not None:
-        same = (edge.connections, edge.successes) == (edge_then.connections, edge_then.successes)
-        return same and not edge.under_way and triton == triton_then
-    return triton == triton_then
-
-
-def _edge(page: http.client.HTTPConnection, route: Route) -> Edge:
-    cluster = route.cluster
-    answers = f"cluster.{cluster}.upstream_rq_200"  # made by its first answer: missing means none
+def _edge(page: http.client.HTTPConnection, route: Route) -> Counts:
+    """`connections`: accepted on the public port, those of the health check left out. `successes`: answers 200 of the
+    route's server, over gRPC with status OK too."""
+    answers = f"cluster.{route.cluster}.upstream_rq_200"  # made by its first answer: missing means none
     names = (LISTENER, OWN_ANSWERS, UNDER_WAY, UPTIME, answers)
     text = _get(page, "/stats?filter=" + quote(f"^({'|'.join(map(re.escape, names))})$"))
     found = {name: int(value) for name, value in re.findall(r"^(\S+): (\d+)$", text, re.M)}
     # By status: over gRPC an error is an answer 200 too, over HTTP a 404 is no failure of the server's.
-    hosts = re.findall(rf"^{re.escape(cluster)}::[^:]+:\d+::rq_success::(\d+)$", _get(page, "/clusters"), re.M)
-    return Edge(
-        found[UPTIME],
-        found[LISTENER] - found[OWN_ANSWERS],
-        min(found.get(answers, 0), sum(map(int, hosts))),
+    hosts = re.findall(rf"^{re.escape(route.cluster)}::[^:]+:\d+::rq_success::(\d+)$", _get(page, "/clusters"), re.M)
+    return Counter(
+        uptime_s=found[UPTIME],
+        connections=found[LISTENER] - found[OWN_ANSWERS],
+        successes=min(found.get(answers, 0), sum(map(int, hosts))),
         # A stream that stays open is under way as long as its user lives.
-        0 if route.format.messages == BOTH else found[UNDER_WAY],
+        under_way=0 if route.format.messages == BOTH else found[UNDER_WAY],
     )
 
 
-def _triton(page: http.client.HTTPConnection, served: str) -> Triton:
-    (model,) = json.loads(_get(page, f"/v2/models/{quote(served)}/stats"))["model_stats"]
+def _triton(page: http.client.HTTPConnection, served: str) -> Counts:
+    """Of one model since it was loaded, by (images in an execution, what).
+
+    Each size has how many executions it had (`count`), and the ns that they took in each of COMPUTE. At ALL are the
+    sums over the requests: how many succeeded (`count`), and the ns of `success` (from a request's arrival at the core
+    to its answer), `queue` and COMPUTE; where the model takes photos also DECODE, which is a part of COMPUTE.
+    """
+    model = _statistics(page, served)
     sums = model["inference_stats"]
-    decoded = {}
+    found: Counts = Counter({(ALL, stage): int(sums[stage]["ns"]) for stage in ("success", "queue", *COMPUTE)})
+    found[ALL, "count"] = int(sums["success"]["count"])
+    for size in model["batch_stats"]:
+        images = int(size["batch_size"])
+        found.update({(images, stage): int(size[stage]["ns"]) for stage in COMPUTE})
+        found[images, "count"] = int(size["compute_infer"]["count"])
     if served.endswith(JPEG):
-        first = served.removesuffix(JPEG) + PREPROCESS
-        (step,) = json.loads(_get(page, f"/v2/models/{quote(first)}/stats"))["model_stats"]
-        decoded[DECODE] = sum(int(step["inference_stats"][stage]["ns"]) for stage in COMPUTE[:2])
-    return Triton(
-        int(sums["success"]["count"]),
-        {stage: int(sums[stage]["ns"]) for stage in ("success", "queue", *COMPUTE)} | decoded,
-        {
-            int(size["batch_size"]): {"count": int(size["compute_infer"]["count"])}
-            | {stage: int(size[stage]["ns"]) for stage in COMPUTE}
-            for size in model["batch_stats"]
-        },
-    )
+        first = _statistics(page, served.removesuffix(JPEG) + PREPROCESS)["inference_stats"]
+        found[ALL, DECODE] = sum(int(first[stage]["ns"]) for stage in COMPUTE[:2])
+    return found
 
 
-def _edge_delta(before: Snapshot, after: Snapshot, reasons: list[str]) -> Edge | None:
-    then, now = before.edge, after.edge
-    if then is None or now is None:
-        return None
-    connections, successes = now.connections - then.connections, now.successes - then.successes
-    uptime = now.uptime_s - then.uptime_s
-    if connections < 0 or successes < 0 or abs(uptime - (after.taken_s - before.taken_s)) > RESTART_S:
-        reasons.append("the edge, or a server behind it, was restarted between two readings: its counters began anew")
-        return None
-    return Edge(uptime, connections, successes, now.under_way)
+def _statistics(page: http.client.HTTPConnection, model: str) -> dict[str, Any]:
+    (found,) = json.loads(_get(page, f"/v2/models/{quote(model)}/stats"))["model_stats"]
+    return dict(found)
 
 
-def _triton_delta(then: Triton | None, now: Triton | None, reasons: list[str]) -> Triton | None:
-    if then is None or now is None:
-        return None
-    none = dict.fromkeys(("count", *COMPUTE), 0)
-    sizes = {
-        size: {name: value - then.executions.get(size, none)[name] for name, value in found.items()}
-        for size, found in now.executions.items()
-    }
-    ns = {stage: value - then.ns[stage] for stage, value in now.ns.items()}
-    lost = then.executions.keys() - now.executions.keys()
-    if lost or min(now.successes - then.successes, *ns.values(), *(size["count"] for size in sizes.values()), 0) < 0:
-        reasons.append("Triton, or its model, was restarted between two readings: its statistics began anew")
-        return None
-    return Triton(now.successes - then.successes, ns, {size: found for size, found in sizes.items() if found["count"]})
-
-
-def _with_triton(found: Delta, triton: Triton, edge: Edge | None, cell: Cell, seconds: float) -> Delta:
-    """Add what Triton says of the calls of a cell, in so many seconds."""
-    batch = cell.batch
-    calls = sum(size // batch * ran["count"] for size, ran in triton.executions.items())
-    probes: int | None = sum(size % batch * ran["count"] for size, ran in triton.executions.items())
-    executions = sum(ran["count"] for size, ran in triton.executions.items() if size >= batch)
+def _add_triton(found: Delta, triton: Counts, at_edge: int | None, batch: int, seconds: float) -> None:
+    """Put in what Triton says of calls of `batch` images, `at_edge` of which succeeded, in so many seconds."""
+    successes = triton[ALL, "count"]
+    executions = {size: ran for (size, what), ran in triton.items() if what == "count" and size != ALL}
+    calls = sum(size // batch * ran for size, ran in executions.items())
+    probes = sum(size % batch * ran for size, ran in executions.items())
+    ours = sum(ran for size, ran in executions.items() if size >= batch)
     alone = True
     if batch == 1:
-        calls = triton.successes if edge is None else min(triton.successes, edge.successes)
-        probes = None if edge is None else triton.successes - calls
-        executions = max(0, executions - (probes or 0))
-    elif calls + (probes or 0) != triton.successes:
-        calls, probes, alone = triton.successes if edge is None else edge.successes, None, False
-    alone = alone and (probes or 0) <= 2 + PROBES_PER_S * seconds
-    return replace(
-        found,
-        server_requests=calls,
-        model_executions=executions if alone else None,
-        triton_stages_ms=_stages_ms(triton, batch) if alone else {},
-        probes=probes,
-        reasons=found.reasons if alone else [*found.reasons, SOMEBODY_ELSE],
-    )
+        calls = successes if at_edge is None else min(successes, at_edge)
+        probes = successes - calls
+        ours = max(0, ours - probes)
+    elif calls + probes != successes:
+        calls, alone = successes if at_edge is None else at_edge, False
+    found.server_requests = calls
+    if alone and probes <= 2 + PROBES_PER_S * seconds:
+        found.model_executions, found.triton_stages_ms = ours, _stages_ms(triton, executions, batch)
+    else:
+        found.reasons.append(SOMEBODY_ELSE)
 
 
-def _stages_ms(triton: Triton, batch: int) -> dict[str, float]:
+def _stages_ms(triton: Counts, executions: Mapping[int, int], batch: int) -> dict[str, float]:
     """Means per call in ms. Every call of an execution waits for all of it, so an execution counts once for each.
 
     Triton keeps the compute stages by size, so a probe's are left out where its size tells it; its queue, and what lies
     between the stages, are means over all requests.
     """
-    calls = sum(size // batch * ran["count"] for size, ran in triton.executions.items())
-    if not calls or not triton.successes:
+    successes = triton[ALL, "count"]
+    calls = sum(size // batch * ran for size, ran in executions.items())
+    if not calls or not successes:
         return {}
-    stages = {"triton.queue": triton.ns["queue"] / triton.successes / 1e6}
+    stages = {"triton.queue": triton[ALL, "queue"] / successes / 1e6}
     for stage in COMPUTE:
-        ns = sum(size // batch * ran[stage] for size, ran in triton.executions.items())
-        stages[f"triton.{stage}"] = ns / calls / 1e6
-    between = triton.ns["success"] - sum(triton.ns[stage] for stage in ("queue", *COMPUTE))
-    decoded = {f"triton.{DECODE}": triton.ns[DECODE] / triton.successes / 1e6} if DECODE in triton.ns else {}
-    return stages | {"triton.total": sum(stages.values()) + between / triton.successes / 1e6} | decoded
+        stages[f"triton.{stage}"] = sum(size // batch * triton[size, stage] for size in executions) / calls / 1e6
+    between = triton[ALL, "success"] - sum(triton[ALL, stage] for stage in ("queue", *COMPUTE))
+    decoded = {f"triton.{DECODE}": triton[ALL, DECODE] / successes / 1e6} if (ALL, DECODE) in triton else {}
+    return stages | {"triton.total": sum(stages.values()) + between / successes / 1e6} | decoded
 
 
 def _runs_on_triton(cell: Cell) -> bool:
     return (WAYS[cell.route].direct or "").startswith("triton:")
 
 
-def _network() -> Network:
-    sent = received = 0
-    for interface in NETWORK.iterdir():
-        if interface.name != "lo" and not native():
-            sent += int((interface / "statistics" / "tx_bytes").read_text())
-            received += int((interface / "statistics" / "rx_bytes").read_text())
+def _network() -> Counts:
+    """This network namespace since it was made, the loopback left out: bytes, and TCP connections opened from here.
+
+    Without Docker the calls are on the loopback, where bytes have no direction: none are counted.
+    """
+    wires = [] if native() else [wire / "statistics" for wire in NETWORK.iterdir() if wire.name != "lo"]
+    sent, received = (sum(int((wire / f"{way}_bytes").read_text()) for wire in wires) for way in ("tx", "rx"))
     names, values = [line.split() for line in SNMP.read_text().splitlines() if line.startswith("Tcp:")]
-    return Network(sent, received, int(values[names.index("ActiveOpens")]))
+    return Counter(sent=sent, received=received, opened=int(values[names.index("ActiveOpens")]))
 
 
-def _try[T](work: Callable[[], T], what: str, reasons: list[str]) -> T | None:
+def _try(reasons: list[str], what: str, work: Callable[..., Counts], *arguments: object) -> Counts:
     try:
-        return work()
+        return work(*arguments)
     except _Unreadable as error:
         reasons.append(f"{what} cannot be read: {type(error).__name__}: {error}")
-        return None
+        return Counter()
 
 
 @contextmanager

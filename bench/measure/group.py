@@ -8,7 +8,7 @@ import os
 import socket
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -19,6 +19,7 @@ from locust.env import Environment
 
 from bench.measure import counters
 from bench.measure.cells import settings_of
+from bench.measure.launcher import Job, LoadError
 from bench.measure.measured import Cell, Visit, timed_ms
 from bench.measure.meter import CellUser, Meter
 from locustfiles import serving, settings, tensors, toxiproxy
@@ -40,23 +41,19 @@ LIMIT_S = START_S + (START_S + DRAIN_S) + DRAIN_S
 runners.HEARTBEAT_LIVENESS = round(LIMIT_S)
 
 
-class GroupError(Exception):
-    """The visit measured nothing; the text is one line."""
-
-
-def visit(job: Mapping[str, Any], result: Visit) -> None:
-    """Fill in the result of one visit. Forks the workers, and is their master. Raises GroupError."""
-    cell = Cell(**job["cell"])
+def visit(job: Job) -> Visit:
+    """The result of one visit. Forks the workers, and is their master. Raises LoadError."""
+    cell, window, result = job.cell, job.window, job.result
     route = WAYS[cell.route]
-    chosen = settings_of(cell, job["host"])
+    chosen = settings_of(cell, job.host)
     try:
         served = chosen.served(route)
         requests_of(route, chosen)  # before the fork: the workers share what is prepared
         result.encode_ms = encode_ms(cell, chosen)
     except (CallError, settings.BadSetting) as error:
-        raise GroupError(f"{cell.route}: {error}") from error
+        raise LoadError(f"{cell.route}: {error}") from error
     except OSError as error:
-        raise GroupError(f"{cell.route}: {error}: the model builder makes the inputs (docker compose up)") from error
+        raise LoadError(f"{cell.route}: {error}: the model builder makes the inputs (docker compose up)") from error
     user = type(cell.route, (CellUser,), {"route": route, "chosen": chosen})
     workers = 1 if cell.policy in (SHARED, PUBLISHED) or cell.gather else min(WORKERS, cell.users)
     with socket.create_server(("127.0.0.1", 0)) as free:
@@ -66,41 +63,49 @@ def visit(job: Mapping[str, Any], result: Visit) -> None:
         try:
             toxiproxy.apply(cell.distance)
         except CallError as error:
-            raise GroupError(f"{cell.route}: {error}") from error
+            raise LoadError(f"{cell.route}: {error}") from error
 
     environment = Environment(user_classes=[user], stop_timeout=0)
     runner = environment.create_master_runner("127.0.0.1", port)
-    listening: list[str] = []
-    idle: list[str] = []
-    shares: list[dict[str, Any]] = []
-    runner.register_message("listening", lambda msg, **_: listening.append(msg.node_id))
-    runner.register_message("idle", lambda msg, **_: idle.append(msg.node_id))
-    runner.register_message("done", lambda msg, **_: shares.append(msg.data))
+    said: dict[str, list[Any]] = {"listening": [], "idle": [], "done": []}
+    for kind in said:
+        runner.register_message(kind, lambda msg, **_: said[msg.type].append(msg.data))
 
-    _wait(lambda: len(listening) == workers, START_S, children, "the load processes did not connect")
+    def wait(kind: str, seconds: float, otherwise: str) -> None:
+        """Until all workers have said it; raises LoadError when one is gone, or in the end."""
+        limit = time.monotonic() + seconds
+        while len(said[kind]) < workers:
+            if any(get_original("os", "waitpid")(child, os.WNOHANG)[0] for child in children):
+                raise LoadError("a load process died: the lines above say why (too little memory?)")
+            if time.monotonic() > limit:
+                raise LoadError(f"{otherwise} within {seconds:g} s: the route hangs, or this machine is too busy")
+            gevent.sleep(0.02)
+
+    wait("listening", START_S, "the load processes did not connect")
     at_first = counters.read(cell, served)
     gevent.spawn(runner.start, cell.users, cell.users)
-    gevent.sleep(job["warm_s"])
+    gevent.sleep(window.warm_s)
     runner.send_message("hold")
-    _wait(lambda: len(idle) == workers, START_S + DRAIN_S, children, "the warm-up did not end")
+    wait("idle", START_S + DRAIN_S, "the warm-up did not end")
     before = counters.read(cell, served)
-    runner.send_message("go", {"seconds": job["seconds"], "calls": job["calls"]})
-    _wait(lambda: len(shares) == workers, job["seconds"] + DRAIN_S, children, "calls did not end")
+    runner.send_message("go", {"seconds": window.seconds, "calls": window.calls})
+    wait("done", window.seconds + DRAIN_S, "calls did not end")
     after = counters.read(cell, served)
 
-    merge(result, shares)
+    merge(result, said["done"])
     # The published method reads its counters around its warm-up too.
-    window = counters.delta(at_first if job["calls"] else before, after)
+    counted = counters.delta(at_first if window.calls else before, after)
     # A kept connection is made in the warm-up; a cold one belongs to its call.
     made = counters.delta(before if cell.policy in (COLD, PUBLISHED) else at_first, after)
-    result.stages_ms |= window.triton_stages_ms
+    result.stages_ms |= counted.triton_stages_ms
     result.connections, result.edge_connections = made.connections, made.edge_connections
-    result.sent_bytes, result.received_bytes = window.sent_bytes or 0, window.received_bytes or 0
-    result.server_requests, result.model_executions = window.server_requests, window.model_executions
-    result.reasons = window.reasons
+    result.sent_bytes, result.received_bytes = counted.sent_bytes or 0, counted.received_bytes or 0
+    result.server_requests, result.model_executions = counted.server_requests, counted.model_executions
+    result.reasons = counted.reasons
     if not result.requests:
         why = max(result.errors, key=result.errors.__getitem__, default="no call ended in time")
-        raise GroupError(f"{cell.route}: no call succeeded: {why}")
+        result.problem = f"{cell.route}: no call succeeded: {why}"
+    return result
 
 
 def encode_ms(cell: Cell, chosen: settings.Settings) -> float:
@@ -137,7 +142,7 @@ def merge(result: Visit, shares: Sequence[Mapping[str, Any]]) -> None:
         result.stages_ms = {name: ms / result.requests for name, ms in stages.items()}
 
 
-def _fork_worker(port: int, cell: Cell, user: type[CellUser], index: int, workers: int, job: Mapping[str, Any]) -> int:
+def _fork_worker(port: int, cell: Cell, user: type[CellUser], index: int, workers: int, job: Job) -> int:
     """The process id of one of `workers` Locust workers; it obeys the master's messages `hold` and `go`."""
     child: int = get_original("os", "fork")()
     if child:
@@ -145,8 +150,8 @@ def _fork_worker(port: int, cell: Cell, user: type[CellUser], index: int, worker
     gevent.reinit()
     grpcio.alone = cell.users == workers
     # The published method's counters are of its warm-up too: with one user that is so many calls, and no more.
-    warm_most = job["warm_calls"] if job["calls"] and cell.users == 1 else None
-    user.meter = meter = Meter(cell, f"{job['seed']}/{job['block']}/{index}", warm_most)
+    warm_most = job.window.warm_calls if job.window.calls and cell.users == 1 else None
+    user.meter = meter = Meter(cell, f"{job.seed}/{job.result.block}/{index}", warm_most)
 
     environment = Environment(user_classes=[user], stop_timeout=0)
     runner = environment.create_worker_runner("127.0.0.1", port)
@@ -155,7 +160,7 @@ def _fork_worker(port: int, cell: Cell, user: type[CellUser], index: int, worker
         while runner.worker_state != runners.STATE_RUNNING:  # which worker gets how many users is the master's choice
             gevent.sleep(0.005)
         meter.users = runner.user_count
-        while not meter.warm(job["warm_calls"]):
+        while not meter.warm(job.window.warm_calls):
             gevent.sleep(0.005)
         meter.hold()
         meter.idle.wait()
@@ -174,14 +179,3 @@ def _fork_worker(port: int, cell: Cell, user: type[CellUser], index: int, worker
     runner.send_message("listening")
     runner.greenlet.join()
     os._exit(0)
-
-
-def _wait(condition: Callable[[], bool], seconds: float, children: Sequence[int], otherwise: str) -> None:
-    """Until the condition holds; raises GroupError when a load process is gone, or in the end."""
-    limit = time.monotonic() + seconds
-    while not condition():
-        if any(get_original("os", "waitpid")(child, os.WNOHANG)[0] for child in children):
-            raise GroupError("a load process died: the lines above say why (too little memory?)")
-        if time.monotonic() > limit:
-            raise GroupError(f"{otherwise} within {seconds:g} s: the route hangs, or this machine is too busy")
-        gevent.sleep(0.02)

@@ -8,6 +8,7 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -22,6 +23,11 @@ type Count = Annotated[int, msgspec.Meta(ge=0)]
 type Natural = Annotated[int, msgspec.Meta(ge=1)]
 
 RUNNING, FINISHED, INTERRUPTED = "running", "finished", "interrupted (Ctrl-C)"
+
+
+def now() -> str:
+    """UTC, ISO 8601."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +133,7 @@ class Run:
 
     def visits(self, cell: Cell) -> list[Visit]:
         """The visits to this cell that measured something, by block."""
-        found = [visits for known, visits in self.cells if known == cell]
-        return [visit for visit in (found[0] if found else []) if not visit.problem]
+        return [visit for visit in dict(self.cells)[cell] if not visit.problem]
 
 
 REPEATS = 5

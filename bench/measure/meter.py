@@ -11,8 +11,8 @@ import gevent
 from gevent.event import Event
 
 from bench.measure import split
-from bench.measure.arrivals import arrivals
 from bench.measure.measured import Cell, timed_ms
+from bench.measure.plan import arrivals
 from locustfiles import settings
 from locustfiles.clients import Answer
 from locustfiles.recorder import Histogram

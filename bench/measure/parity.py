@@ -8,7 +8,8 @@ Where an answer is no embedding, all that ask the same (Route.asks) must be answ
 first of them.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +23,7 @@ from locustfiles.answers import WrongAnswer
 from locustfiles.calls import check_of, requests_of
 from locustfiles.clients import Answer, CallError
 from locustfiles.routes import Route
-from locustfiles.settings import BadSetting
+from locustfiles.settings import BadSetting, Settings
 from locustfiles.study_routes import WAYS
 from locustfiles.user import connect
 
@@ -47,10 +48,9 @@ def check(cells: Iterable[Cell], host: str) -> dict[str, dict[str, Any]]:
     verdicts = _equal([cell for cell in cells if WAYS[cell.route].asks], host)
     largest: dict[tuple[str, str, str], int] = {}
     for cell in cells:
-        if WAYS[cell.route].asks:
-            continue
-        way = (cell.route, cell.target, cell.photo)
-        largest[way] = max(cell.batch, largest.get(way, 1))
+        if not WAYS[cell.route].asks:
+            way = (cell.route, cell.target, cell.photo)
+            largest[way] = max(cell.batch, largest.get(way, 1))
     answers: dict[str, Answers] = {}
     failed: dict[str, str] = {}
     for (route, target, photo), batch in largest.items():
@@ -59,14 +59,18 @@ def check(cells: Iterable[Cell], host: str) -> dict[str, dict[str, Any]]:
         except OSError as error:
             failed.setdefault(route, f"{error}: the model builder makes the inputs (docker compose up models)")
         except (CallError, WrongAnswer, BadSetting) as error:
-            failed.setdefault(route, " ".join(f"{error} ({target})".split()))
+            failed.setdefault(route, f"{error} ({target})")
     reference = _reference([route for route in answers if route not in failed])
     for route in dict.fromkeys(route for route, _, _ in largest):
         if route in failed:
-            verdicts[route] = _Verdict(agrees=False, cosine=None, why=failed[route])
+            verdicts[route] = _verdict(failed[route])
         else:
             verdicts[route] = _compare(answers[route], answers[reference], reference)
     return verdicts
+
+
+def _verdict(why: str, cosine: float | None = None) -> _Verdict:
+    return {"agrees": cosine is not None and cosine >= MIN_COSINE, "cosine": cosine, "why": " ".join(why.split())}
 
 
 def _equal(cells: Sequence[Cell], host: str) -> dict[str, _Verdict]:
@@ -76,30 +80,22 @@ def _equal(cells: Sequence[Cell], host: str) -> dict[str, _Verdict]:
     for cell in dict.fromkeys(replace(cell, distance="", batch=1, users=1, gather=False) for cell in cells):
         route = WAYS[cell.route]
         try:
-            chosen = settings_of(cell, host)
-            client = connect(route, chosen)
-            try:
-                payload = requests_of(route, chosen)[0]
-                answer = client.send(payload)
-                check_of(route, chosen)(answer, payload.images)
-                found = route.format.read(answer)
-            finally:
-                client.close()
+            ((_, answer),) = _said(route, settings_of(cell, host), 1)
+            found = route.format.read(answer)
         except (CallError, WrongAnswer, BadSetting, OSError) as error:
-            verdicts[cell.route] = _Verdict(agrees=False, cosine=None, why=" ".join(f"{error}".split()))
+            verdicts[cell.route] = _verdict(f"{error}")
             continue
         asked = (route.asks, cell.photo, cell.size)
         first, expected = wanted.setdefault(asked, (route, found))
         near = max(route.format.tolerance, first.format.tolerance)
         if not _same(found, expected, near):
-            why = f"its answer is not {first.name}'s ({' '.join(filter(None, asked))})"
-            verdicts[cell.route] = _Verdict(agrees=False, cosine=0.0, why=why)
+            verdicts[cell.route] = _verdict(f"its answer is not {first.name}'s ({' '.join(filter(None, asked))})", 0.0)
         how = f"on average within {near:g} of" if near else "equal to"
-        verdicts.setdefault(cell.route, _Verdict(agrees=True, cosine=1.0, why=f"{how} {first.name}'s"))
+        verdicts.setdefault(cell.route, _verdict(f"{how} {first.name}'s", 1.0))
     return verdicts
 
 
-def _same(a: Any, b: Any, near: float = 0.0) -> bool:
+def _same(a: Any, b: Any, near: float) -> bool:
     """`near`: how far arrays may be from each other, in the mean of the absolute differences."""
     if near:
         return a.shape == b.shape and float(np.abs(a.astype(np.float32) - b).mean()) <= near
@@ -108,27 +104,33 @@ def _same(a: Any, b: Any, near: float = 0.0) -> bool:
     return bool(a == b)
 
 
+def _said(route: Route, chosen: Settings, most: int) -> Iterator[tuple[int, Answer]]:
+    """The answers to the first requests of a user of this route, checked, each with its number of images.
+
+    Raises CallError, WrongAnswer, BadSetting, or OSError where an input is missing.
+    """
+    with closing(connect(route, chosen)) as client:
+        check = check_of(route, chosen)
+        for payload in requests_of(route, chosen)[:most]:
+            answer = client.send(payload)
+            check(answer, payload.images)
+            yield payload.images, answer
+
+
 def _ask(name: str, host: str, target: str, photo: str, batch: int) -> Answers:
-    """Raises CallError, WrongAnswer, BadSetting, or OSError where an input is missing."""
+    """What a route says of every photo alone, and of all in one request; raises as _said does."""
     route = WAYS[name]
     names = payloads.photos(photo)
     found: Answers = []
     for size in dict.fromkeys((1, batch)):
         chosen = settings_of(Cell(name, name, size, photo=photo, target=target), host)
-        client = connect(route, chosen)
-        try:
-            # The n-th request of one image is the n-th photo; the first request of a batch begins with the first photo.
-            check = check_of(route, chosen)
-            for index, payload in enumerate(requests_of(route, chosen)[: len(names) if size == 1 else 1]):
-                answer = client.send(payload)
-                check(answer, payload.images)
-                if not chosen.serving.images:
-                    found.append((f"request {index} of batch {size}", tensors.flat(route.format.protocol, answer)))
-                    continue
-                vectors = _decode(route.format.read, answer, payload.images)
+        # The n-th request of one image is the n-th photo; the first request of a batch begins with the first photo.
+        for index, (images, answer) in enumerate(_said(route, chosen, len(names) if size == 1 else 1)):
+            if chosen.serving.images:
+                vectors = _decode(route.format.read, answer, images)
                 found += [(names[(index + i) % len(names)], vector) for i, vector in enumerate(vectors)]
-        finally:
-            client.close()
+            else:
+                found.append((f"request {index} of batch {size}", tensors.flat(route.format.protocol, answer)))
     return found
 
 
@@ -144,18 +146,17 @@ def _compare(answers: Answers, reference: Answers, name: str) -> _Verdict:
     worst, where = 1.0, ""
     for photo, vector in answers:
         if photo not in wanted:
-            return _Verdict(agrees=False, cosine=None, why=f"{name}, the reference, was not asked for {photo}")
+            return _verdict(f"{name}, the reference, was not asked for {photo}")
         if vector.shape != wanted[photo].shape:
             lengths = f"{vector.size} numbers, {name}'s of {wanted[photo].size}"
-            return _Verdict(agrees=False, cosine=None, why=f"its embeddings are of {lengths}: another model")
+            return _verdict(f"its embeddings are of {lengths}: another model")
         found = cosine(vector, wanted[photo])
         if not np.isfinite(found):
-            return _Verdict(agrees=False, cosine=None, why=f"no direction in the embedding of {photo}: zeros or NaN")
+            return _verdict(f"no direction in the embedding of {photo}: zeros or NaN")
         if found <= worst:
             worst, where = found, photo
-    agrees = worst >= MIN_COSINE
-    why = f"cosine to {name} is {worst:.6f} at worst ({where})"
-    return _Verdict(agrees=agrees, cosine=worst, why=why if agrees else f"{why}, below {MIN_COSINE}: another answer")
+    below = "" if worst >= MIN_COSINE else f", below {MIN_COSINE}: another answer"
+    return _verdict(f"cosine to {name} is {worst:.6f} at worst ({where}){below}", worst)
 
 
 def cosine(a: Vectors, b: Vectors) -> float:

@@ -1,15 +1,13 @@
-"""What a study measures: cells, how each is measured, how often, and in which order."""
+"""What a study measures: cells, how each is measured, how often, in which order, and when an open loop asks."""
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from bench.measure.launcher import Window
 from bench.measure.measured import Cell
 from locustfiles.clients.policy import PUBLISHED
 from locustfiles.study_routes import fiveway
-
-QUICK_BATCHES = (1, 8, 32)
 
 FAIR, PUBLISHED_METHOD = "fair", "published"
 
@@ -70,3 +68,15 @@ def published(cells: Sequence[Cell], seed: int) -> Plan:
     """The published method on these cells: cold clients, each cell once, route after route."""
     cold = tuple(replace(cell, policy=PUBLISHED) for cell in cells)
     return Plan("fiveway", cold, 1, published_window, seed, PUBLISHED_METHOD)
+
+
+def arrivals(rate: float, start: float, seed: str) -> Iterator[float]:
+    """Times at which requests of an open loop are due, from `start` on: a Poisson process of `rate` per second.
+
+    The same seed gives the same schedule, so that the routes of a block meet the same bursts.
+    """
+    gaps = random.Random(seed)
+    due = start
+    while True:
+        due += gaps.expovariate(rate)
+        yield due

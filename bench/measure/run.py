@@ -1,12 +1,10 @@
 """A run: agree first, then visit every cell block by block, and keep what was measured whatever happens."""
 
-import hashlib
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any
 
 from bench.measure.launcher import Launcher, LoadError
-from bench.measure.measured import FINISHED, INTERRUPTED, Run, Visit
+from bench.measure.measured import FINISHED, INTERRUPTED, Run, Visit, now
 from bench.measure.plan import FAIR, Plan
 from bench.measure.progress import Progress
 from locustfiles import serving
@@ -24,7 +22,7 @@ def carry_out(
 
     Ctrl-C and everything that makes going on useless ends the run early: `Run.ended` says why.
     """
-    run = Run(plan.study, _now(), plan.method, options, environment, cells=[(cell, []) for cell in plan.cells])
+    run = Run(plan.study, now(), plan.method, options, environment, cells=[(cell, []) for cell in plan.cells])
     visits = dict(run.cells)
     model = served_model()
     try:
@@ -40,7 +38,7 @@ def carry_out(
             for position, cell in enumerate(plan.order(block), 1):
                 progress.next(f"block {block}/{plan.blocks}: {cell.id}")
                 if cell.route in silent:
-                    visits[cell].append(Visit(block, position, _now(), problem=run.parity[cell.route]["why"]))
+                    visits[cell].append(Visit(block, position, now(), problem=run.parity[cell.route]["why"]))
                     continue
                 visit = load.visit(cell, plan.window(cell), block, position)
                 visits[cell].append(visit)
@@ -73,17 +71,17 @@ def problems(run: Run) -> list[str]:
     return found
 
 
-def served_model() -> str:
-    """What is served, and the checksum of what the model builder says of it; another one means another model."""
+def served_model() -> tuple[object, ...]:
+    """What is served, and what the model builder says of it; another one means another model."""
     try:
-        now = serving.now()
+        served = serving.now()
     except serving.NothingServed as nothing:
         raise LoadError(str(nothing)) from None
     try:
-        manifest = (serving.artifacts() / now.model / "manifest.json").read_bytes()
+        manifest = (serving.artifacts() / served.model / "manifest.json").read_bytes()
     except OSError:  # somebody else's repository
         manifest = b""
-    return f"{now.model} {' '.join(now.models)} {hashlib.sha256(manifest).hexdigest()}"
+    return served.model, served.models, manifest
 
 
 def _still_agree(run: Run, after: dict[str, dict[str, Any]]) -> None:
@@ -91,7 +89,3 @@ def _still_agree(run: Run, after: dict[str, dict[str, Any]]) -> None:
     for route, found in after.items():
         if run.parity[route]["agrees"] and not found["agrees"]:
             run.parity[route] = found | {"why": f"after the run it no longer agreed: {found['why']}"}
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -28,14 +28,6 @@ def test_every_command_has_help_and_refuses_other_options(name: str, capsys: pyt
     assert "unknown --quikc: choose from --help" in said.err
 
 
-@pytest.mark.parametrize("study", STUDIES)
-def test_a_study_is_asked_by_its_name(study: str) -> None:
-    """With its own target, unless one is named."""
-    options = commands.parse([study, "--quick", "--policy", "cold,pooled"])
-    assert (options.study, options.quick, options.policy) == (study, True, ["cold", "pooled"])
-    assert options.target is None
-
-
 @pytest.mark.parametrize("arguments", [[], ["nope"], ["fiveway", "--batches", "1,x"], ["fiveway", "--method", "y"]])
 def test_what_is_no_choice_is_refused(arguments: list[str]) -> None:
     """Before anything is measured."""

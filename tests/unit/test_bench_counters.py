@@ -1,6 +1,7 @@
 """Reading counters: servers and files of our own that count what we say, with the texts that the real ones write."""
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,10 @@ Tcp: 1 200 120000 -1 {} 41
 """
 
 
+MS = {"queue": 1, "compute_input": 2, "compute_infer": 30, "compute_output": 4}
+"""Of each request in Triton; 1 ms more lies between the stages."""
+
+
 class Stack:
     """Envoy's, Triton's and the kernel's counters. Each page read costs a connection and 1,000 bytes each way."""
 
@@ -29,23 +34,21 @@ class Stack:
         self.sent = self.received = self.opened = 0
         self.connections = self.own_answers = self.under_way = 0
         self.uptime = 100
-        self.answers: int | None = None
-        self.successes = 0
-        self.triton_requests = 0
-        self.ns = dict.fromkeys(("success", "queue", *counters.COMPUTE), 0)
-        self.executions: dict[int, int] = {}
-        self.late: list[int] = []
+        self.answers = self.successes = 0
+        self.executed: list[tuple[int, int]] = []
+        """(images, requests) of each execution of Triton's."""
+        self.late: list[tuple[int, int]] = []
         self.broken = False
         self.paths: set[str] = set()
-        for name in ("lo", "eth0", "eth1"):
-            (self.network / name / "statistics").mkdir(parents=True)
         self.write()
 
     def write(self) -> None:
         """What the kernel shows. The loopback's bytes are no business of ours; the wires share the others."""
         for name, sent, received in (("lo", 7777, 7777), ("eth0", self.sent, 100), ("eth1", 0, self.received)):
-            (self.network / name / "statistics" / "tx_bytes").write_text(f"{sent}\n")
-            (self.network / name / "statistics" / "rx_bytes").write_text(f"{received}\n")
+            folder = self.network / name / "statistics"
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "tx_bytes").write_text(f"{sent}\n")
+            (folder / "rx_bytes").write_text(f"{received}\n")
         self.snmp.write_text(SNMP.format(self.opened))
 
     def calls(self, count: int, *, failed: int = 0, batch: int = 1, edge: bool = True) -> None:
@@ -55,18 +58,10 @@ class Stack:
         self.received += 40 * count
         if edge:
             self.connections += count
-            self.answers = (self.answers or 0) + count + failed
+            self.answers += count + failed
             self.successes += count
-        for _ in range(count):
-            self.execute(batch, calls=1)
+        self.executed += [(batch, 1)] * count
         self.write()
-
-    def execute(self, images: int, *, calls: int) -> None:
-        """Triton runs a batch of so many images for so many requests: 1 ms of queue, 2, 30, 4 of compute, 1 between."""
-        self.triton_requests += calls
-        self.executions[images] = self.executions.get(images, 0) + 1
-        for stage, ms in zip(self.ns, (38, 1, 2, 30, 4), strict=True):
-            self.ns[stage] += ms * 1_000_000 * calls
 
     def page(self, path: str) -> str:
         self.paths.add(path)
@@ -77,30 +72,24 @@ class Stack:
         if self.broken:
             return "<html>"
         if path.startswith("/stats?filter="):
-            lines = {
-                counters.LISTENER: self.connections,
-                counters.OWN_ANSWERS: self.own_answers,
-                counters.UNDER_WAY: self.under_way,
-                counters.UPTIME: self.uptime,
-            } | ({} if self.answers is None else {"cluster.onnx-grpc.upstream_rq_200": self.answers})
-            return "".join(f"{name}: {value}\n" for name, value in lines.items())
+            names = counters.LISTENER, counters.OWN_ANSWERS, counters.UNDER_WAY, counters.UPTIME
+            values = self.connections, self.own_answers, self.under_way, self.uptime
+            answers = f"cluster.onnx-grpc.upstream_rq_200: {self.answers}\n" if self.answers else ""
+            return answers + "".join(f"{name}: {value}\n" for name, value in zip(names, values, strict=True))
         if path == "/clusters":
-            hosts = (
-                f"onnx-grpc::172.21.0.3:8001::rq_success::{self.successes}\nonnx-grpc::172.21.0.3:8001::rq_error::3\n"
-            )
-            return f"onnx-grpc::added_via_api::false\n{hosts}trt-grpc::172.21.0.3:8001::rq_success::9\n"
+            triton = "::172.21.0.3:8001::rq_"
+            ours = f"onnx-grpc{triton}success::{self.successes}\nonnx-grpc{triton}error::3\n"
+            return f"onnx-grpc::added_via_api::false\n{ours}trt-grpc{triton}success::9\n"
         if self.late:
-            self.execute(self.late.pop(), calls=1)
-        size = {stage: {"count": 1, "ns": ns} for stage, ns in self.ns.items()}
-        per = {"compute_input": 2, "compute_infer": 30, "compute_output": 4}
-        model = {
-            "inference_stats": size | {"success": {"count": self.triton_requests, "ns": self.ns["success"]}},
-            "batch_stats": [
-                {"batch_size": images} | {s: {"count": n, "ns": ms * n * 1_000_000} for s, ms in per.items()}
-                for images, n in self.executions.items()
-            ],
-        }
-        return json.dumps({"model_stats": [model]})
+            self.executed.append(self.late.pop())
+        requests = sum(found for _, found in self.executed)
+        sums = {stage: {"count": requests, "ns": ms * 1_000_000 * requests} for stage, ms in MS.items()}
+        sums["success"] = {"count": requests, "ns": (sum(MS.values()) + 1) * 1_000_000 * requests}
+        sizes = [
+            {stage: {"count": count, "ns": ms * 1_000_000 * count} for stage, ms in MS.items()} | {"batch_size": images}
+            for images, count in Counter(images for images, _ in self.executed).items()
+        ]
+        return json.dumps({"model_stats": [{"inference_stats": sums, "batch_stats": sizes}]})
 
 
 @pytest.fixture
@@ -108,7 +97,7 @@ def stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
     found = Stack(tmp_path)
     monkeypatch.setattr(counters, "NETWORK", found.network)
     monkeypatch.setattr(counters, "SNMP", found.snmp)
-    monkeypatch.setattr(counters, "_own", counters.Network())
+    monkeypatch.setattr(counters, "_own", Counter())
     with answering(lambda _, path, *__: (200, found.page(path).encode(), {})) as port:
         for name in ("EDGE_STATISTICS", "TRITON"):
             monkeypatch.setattr(counters, name, f"127.0.0.1:{port}")
@@ -117,12 +106,6 @@ def stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
 
 def cell(batch: int = 1, target: str = "edge", route: str = "onnx-grpc") -> Cell:
     return Cell(route, route, batch=batch, target=target)
-
-
-def around(stack: Stack, chosen: Cell, *, calls: int = 0, **options: Any) -> Delta:
-    before = read(chosen, "m")
-    stack.calls(calls, batch=chosen.batch, edge=chosen.target == "edge", **options)
-    return delta(before, read(chosen, "m"))
 
 
 def test_a_reading_in_between_costs_nothing_either(stack: Stack) -> None:
@@ -141,12 +124,8 @@ def calls(count: int, **options: Any) -> Callable[[Stack], None]:
     return lambda stack: stack.calls(count, **options)
 
 
-def executes(images: int, *, calls: int = 1, times: int = 1) -> Callable[[Stack], None]:
-    def execute(stack: Stack) -> None:
-        for _ in range(times):
-            stack.execute(images, calls=calls)
-
-    return execute
+def executes(*executed: tuple[int, int]) -> Callable[[Stack], None]:
+    return lambda stack: stack.executed.extend(executed)
 
 
 @dataclass(frozen=True)
@@ -165,30 +144,29 @@ SILENT = cell(target="direct", route="typed-grpc")
 FIVE: dict[str, object] = {"server_requests": 5}
 NOTHING: dict[str, object] = {"server_requests": None, "triton_stages_ms": {}}
 ANEW = to(connections=0, answers=0, successes=0)
-TRITON_ANEW = to(triton_requests=0, executions={}, ns=dict.fromkeys(("success", "queue", *counters.COMPUTE), 0))
-SHARED_BATCH = [executes(8, times=3), executes(17, calls=3), executes(1)]
+SHARED_BATCH = executes((8, 1), (8, 1), (8, 1), (17, 3), (1, 1))
 CASES = {
     "the edge's health check": Case(EDGE, [calls(2), to(connections=11, own_answers=4)], {"edge_connections": 2}),
     "a gRPC error with status 200": Case(EDGE, [calls(5, failed=2)], FIVE),
-    "probes": Case(EDGE, [calls(5), executes(1, times=2)], FIVE | {"probes": 2, "model_executions": 5}),
+    "probes": Case(EDGE, [calls(5), executes((1, 1), (1, 1))], FIVE | {"model_executions": 5}),
     "a call that Triton did not see": Case(EDGE, [calls(5), to(answers=11, successes=11)], FIVE),
     "direct, one probe shared a batch with two calls": Case(
-        EIGHTS, SHARED_BATCH, FIVE | {"probes": 2, "model_executions": 4, "edge_connections": None}
+        EIGHTS, [SHARED_BATCH], FIVE | {"model_executions": 4, "edge_connections": None}
     ),
-    "direct, probes look like calls": Case(DIRECT, [calls(5, edge=False)], FIVE | {"probes": None}),
+    "direct, probes look like calls": Case(DIRECT, [calls(5, edge=False)], FIVE),
     "a four in a window of eights": Case(
-        EIGHTS, [executes(8), executes(4)], NOTHING | {"server_requests": 2, "probes": None}, counters.SOMEBODY_ELSE
+        EIGHTS, [executes((8, 1), (4, 1))], NOTHING | {"server_requests": 2}, counters.SOMEBODY_ELSE
     ),
     "more than health checks send": Case(
-        EDGE, [calls(5), executes(1, times=20)], NOTHING | FIVE | {"probes": 20}, counters.SOMEBODY_ELSE
+        EDGE, [calls(5), executes(*[(1, 1)] * 20)], NOTHING | FIVE, counters.SOMEBODY_ELSE
     ),
-    "a count that comes late": Case(DIRECT, [calls(4, edge=False), to(late=[1])], FIVE),
+    "a count that comes late": Case(DIRECT, [calls(4, edge=False), to(late=[(1, 1)])], FIVE),
     "an open stream is at rest": Case(
         STREAM, [calls(5), to(under_way=1)], {"server_requests": None, "edge_connections": 5}
     ),
     "an edge that began anew": Case(EDGE, [ANEW], {"edge_connections": None, "connections": 0}, "restarted"),
     "a younger edge": Case(EDGE, [calls(50), to(uptime=2)], {"edge_connections": None}, "restarted"),
-    "a Triton that began anew": Case(EDGE, [TRITON_ANEW], NOTHING | {"model_executions": None}, "restarted"),
+    "a Triton that began anew": Case(EDGE, [to(executed=[])], NOTHING | {"model_executions": None}, "restarted"),
     "a server that counts nothing": Case(SILENT, [calls(5)], {"server_requests": None, "connections": 5}, "typed-grpc"),
     "an edge elsewhere": Case(
         ELSEWHERE, [calls(5)], NOTHING | {"edge_connections": None, "connections": 5}, "edge.example"
@@ -215,8 +193,7 @@ def test_the_stages_of_a_call(stack: Stack) -> None:
     chosen = cell(batch=4)
     before = read(chosen, "m")
     stack.calls(3, batch=4)
-    stack.execute(8, calls=2)
-    stack.execute(1, calls=1)
+    stack.executed += [(8, 2), (1, 1)]
     found = delta(before, read(chosen, "m")).triton_stages_ms
     names = ("queue", "compute_input", "compute_infer", "compute_output", "total")
     assert found == pytest.approx({f"triton.{name}": ms for name, ms in zip(names, (1, 2, 30, 4, 38), strict=True)})
@@ -239,14 +216,13 @@ def test_counters_that_never_rest(stack: Stack, monkeypatch: pytest.MonkeyPatch)
 def test_what_cannot_be_read_is_said(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     """No server, no page, no counters in the kernel: each is None with a reason, and nothing is raised."""
     stack.broken = True
-    found = around(stack, cell(), calls=1)
+    found = delta(read(cell(), "m"), read(cell(), "m"))
     assert found.server_requests is None
     assert {reason.partition(" (")[0] for reason in found.reasons} == {"the edge's counters", "Triton's statistics"}
 
-    monkeypatch.setattr(counters, "EDGE_STATISTICS", "127.0.0.1:1")
-    monkeypatch.setattr(counters, "TRITON", "127.0.0.1:1")
-    monkeypatch.setattr(counters, "SNMP", stack.snmp / "missing")
-    found = around(stack, cell(), calls=1)
+    for name, value in {"EDGE_STATISTICS": "127.0.0.1:1", "TRITON": "127.0.0.1:1", "SNMP": stack.snmp / "no"}.items():
+        monkeypatch.setattr(counters, name, value)
+    found = delta(read(cell(), "m"), read(cell(), "m"))
     assert found == Delta(reasons=found.reasons)
     assert len(found.reasons) == 3
     assert all("cannot be read" in reason for reason in found.reasons)
@@ -256,6 +232,8 @@ def test_without_docker_bytes_are_not_counted(stack: Stack, monkeypatch: pytest.
     """DIRECT_ADDRESSES says where; on the loopback a byte has no direction, and what the wires carry is not ours."""
     monkeypatch.setenv("DIRECT_ADDRESSES", f"triton:8000={counters.TRITON}")
     monkeypatch.setattr(counters, "TRITON", "triton:8000")
-    found = around(stack, cell(batch=2, target="direct"), calls=5)
+    before = read(DIRECT, "m")
+    stack.calls(5, edge=False)
+    found = delta(before, read(DIRECT, "m"))
     assert (found.server_requests, found.connections, found.reasons) == (5, 5, [])
     assert (found.sent_bytes, found.received_bytes) == (0, 0)

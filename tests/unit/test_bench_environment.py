@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +16,11 @@ from tests.repository import ROOT
 from tests.unit.tiny_artifacts import declare
 
 
-@pytest.mark.parametrize(
-    ("cpu", "cores", "memory", "name"),
-    [
-        ("AMD EPYC", 2, 24, "amd-epyc-2c-24g"),
-        ("Intel(R) Xeon(R) Processor", 2, 24, "intel-r-xeon-r-processor-2c-24g"),
-        (None, None, None, "unknown-0c-0g"),
-        ("../../etc", 1, 1, "etc-1c-1g"),
-    ],
-)
-def test_a_machine_has_the_name_that_budgets_gives_it(cpu: str | None, cores: int, memory: int, name: str) -> None:
+def test_a_machine_has_the_name_that_budgets_gives_it() -> None:
     """The name is a folder's: no slash and no space can get into it."""
-    assert environment.slug(cpu, cores, memory) == name
+    assert environment.slug("Intel(R) Xeon(R) Processor", 2, 24) == "intel-r-xeon-r-processor-2c-24g"
+    assert environment.slug(None, None, None) == "unknown-0c-0g"
+    assert environment.slug("../../etc", 1, 1) == "etc-1c-1g"
 
 
 def test_limits_are_read_from_both_kinds_of_cgroup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,49 +43,17 @@ def test_limits_are_read_from_both_kinds_of_cgroup(tmp_path: Path, monkeypatch: 
     assert environment.limits(tmp_path / "nowhere") == {"cpus": None, "cpuset": "1,3", "memory_bytes": None}
 
 
-def collected(options: dict[str, Any]) -> dict[str, Any]:
-    """What collect() gives, which fits into a result whatever it is."""
-    found = environment.collect(options)
-    msgspec.convert(found, Environment)
-    return found
-
-
-@pytest.fixture
-def silent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No server answers, no artefacts, no word from the host."""
-    monkeypatch.setattr(environment, "_get", lambda url: "")
-    declare(tmp_path)
-    monkeypatch.setenv("ARTIFACTS", str(tmp_path))
-    monkeypatch.delenv("FIVEWAY_HOST", raising=False)
-
-
-@pytest.mark.usefixtures("silent")
-@pytest.mark.parametrize(
-    "host", ["", "{", "[]", '{"services": 7, "providers": [{}], "devices": "x"}', '{"commit": null}']
-)
-def test_missing_facts_are_null(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
-    """Neither silence nor nonsense from the host stops a run."""
-    monkeypatch.setenv("FIVEWAY_HOST", host)
-    found = collected({})
-    for name in ("commit", "services", "providers", "device", "triton"):
-        assert found[name] is None
-    assert found["model"] == {
-        "name": "tiny", "takes": "photos", "checksum": None, "config_sha256": None,
-        "build_key": None, "weights": None, "weights_source": None,
-    }  # fmt: skip
-    assert found["cores"]
+def container(service: str, image: str, **limits: object) -> dict[str, Any]:
+    """As host-facts tells of it."""
+    return {"service": service, "image": image, "nano_cpus": 0, "cpuset": "", "memory_bytes": 0, "pids": 0} | limits
 
 
 HOST: dict[str, Any] = {
     "commit": "abc", "dirty": True, "cpu": "AMD EPYC", "cores": 8, "memory_gib": 32, "kernel": "6.1", "docker": "26",
     "accelerator": "gpu", "envoy_config_sha256": "dd",
     "services": [
-        {
-            "service": "triton", "image": "sha256:1", "nano_cpus": 1_500_000_000, "cpuset": "0", "memory_bytes": 0,
-            "pids": 512,
-        },
-        {"service": "locust-worker", "image": "sha256:2", "nano_cpus": 0, "memory_bytes": 1 << 30, "pids": 0},
-        {"service": "locust-worker", "image": "sha256:2", "nano_cpus": 0, "memory_bytes": 1 << 30, "pids": 0},
+        container("triton", "sha256:1", nano_cpus=1_500_000_000, cpuset="0", pids=512),
+        *[container("locust-worker", "sha256:2", memory_bytes=1 << 30)] * 2,
     ],
     "providers": [
         {"model": "m", "provider": "TensorrtExecutionProvider", "nodes": 3},
@@ -101,70 +63,96 @@ HOST: dict[str, Any] = {
 }  # fmt: skip
 
 
-@pytest.mark.usefixtures("silent")
-def test_without_docker_the_servers_are_asked_and_no_container_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stack that runs beside it is not what was measured: what really ran the models is Triton's own word."""
-    pages = {
-        "http://127.0.0.1:18000/v2": '{"version": "2.51.0"}',
-        "http://127.0.0.1:18000/v2/models/tiny/config": "{}",
-        "http://127.0.0.1:18000/v2/models/tiny_trt/config": "{}",
-        "http://127.0.0.1:18002/metrics":
-            'fiveway_execution_provider_nodes{model="m",provider="CUDAExecutionProvider",version="1"} 57\n'
-            'fiveway_decoded_photos{model="m_preprocess",provider="DALI",version="1"} 16\n'
-            'fiveway_decoded_photos{model="m_preprocess",provider="Pillow",version="1"} 0\n',
-    }  # fmt: skip
-    monkeypatch.setattr(environment, "_get", pages.__getitem__)
-    monkeypatch.setenv("FIVEWAY_HOST", json.dumps(HOST))
-    monkeypatch.setenv("DIRECT_ADDRESSES", "triton:8000=127.0.0.1:18000 triton:8002=127.0.0.1:18002")
-    found = collected({"target": ["direct"]})
-    assert found["native"]
-    assert found["docker"] is found["services"] is found["envoy"]["version"] is None
-    assert found["triton"] == "2.51.0"
-    assert found["providers"] == {"m": {"CUDAExecutionProvider": 57}, "m_preprocess": {"DALI": 16}}
-    assert found["device"] == {"name": "A100", "driver": "550.54", "count": 2}
+A100 = {"name": "A100", "driver": "550.54", "count": 2}
+MANIFEST = {
+    "weights": "random", "weights_source": "seed", "build_key": "k",
+    "files": {"repository/m/1/model.onnx": "ff", "repository/m/config.pbtxt": "01"},
+}  # fmt: skip
+PAGES = {
+    "http://edge:9901/server_info": '{"version": "9e55/1.40.0/Clean/RELEASE/BoringSSL"}',
+    "http://triton:8000/v2": '{"name": "triton", "version": "2.51.0"}',
+    "http://127.0.0.1:18000/v2": '{"version": "2.50.0"}',
+    "http://127.0.0.1:18002/metrics":
+        'fiveway_execution_provider_nodes{model="m",provider="CUDAExecutionProvider",version="1"} 57\n'
+        'fiveway_decoded_photos{model="m_preprocess",provider="DALI",version="1"} 16\n'
+        'fiveway_decoded_photos{model="m_preprocess",provider="Pillow",version="1"} 0\n',
+}  # fmt: skip
 
 
-@pytest.mark.usefixtures("silent")
-def test_the_environment_has_what_the_host_the_servers_and_the_artefacts_say(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """Every source ends up in its field."""
-    pages = {
-        "http://edge:9901/server_info": '{"version": "9e55/1.40.0/Clean/RELEASE/BoringSSL"}',
-        "http://triton:8000/v2": '{"name": "triton", "version": "2.51.0"}',
-    }
-    monkeypatch.setattr(environment, "_get", lambda url: pages.get(url, ""))
-    monkeypatch.setenv("FIVEWAY_HOST", json.dumps(HOST))
+@pytest.fixture
+def collected(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., dict[str, Any]]:
+    """What collect() says of a built model `m`, which fits into a result whatever it is."""
     declare(tmp_path, "m")
     (tmp_path / "m").mkdir()
-    files = {"repository/m/1/model.onnx": "ff", "repository/m/config.pbtxt": "01"}
-    told = {"weights": "random", "weights_source": "seed", "build_key": "k"}
-    (tmp_path / "m/manifest.json").write_text(json.dumps(told | {"files": files}))
-    found = collected({"target": ["edge", "direct"]})
+    (tmp_path / "m/manifest.json").write_text(json.dumps(MANIFEST))
+    monkeypatch.setenv("ARTIFACTS", str(tmp_path))
+
+    def collect(*targets: str, host: Mapping[str, Any] = HOST, pages: Mapping[str, str] = PAGES) -> dict[str, Any]:
+        monkeypatch.setattr(environment, "_get", lambda url: pages.get(url, ""))
+        monkeypatch.setenv("FIVEWAY_HOST", json.dumps(host))
+        found = environment.collect(targets)
+        msgspec.convert(found, Environment)
+        return found
+
+    return collect
+
+
+def test_missing_facts_are_null(collected: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
+    """Silence of the host, the servers and the artefacts does not stop a run."""
+    (tmp_path / "m/manifest.json").unlink()
+    found = collected("edge", host={"commit": None}, pages={})
+    for name in ("commit", "services", "providers", "device", "triton"):
+        assert found[name] is None
+    assert {value for name, value in found["model"].items() if name not in ("name", "takes")} == {None}
+    assert found["cores"]
+
+
+def test_every_source_ends_up_in_its_field(collected: Callable[..., dict[str, Any]]) -> None:
+    """The host, the servers and the artefacts."""
+    found = collected("edge", "direct")
     assert found["targets"] == ["edge", "direct"]
     assert (found["machine"], found["triton"]) == ("amd-epyc-8c-32g", "2.51.0")
     assert found["envoy"] == {"version": "1.40.0", "config_sha256": "dd"}
-    assert found["device"] == {"name": "A100", "driver": "550.54", "count": 2}
+    assert found["device"] == A100
     assert found["providers"] == {"m": {"TensorrtExecutionProvider": 3, "CUDAExecutionProvider": 2}}
     assert found["services"]["triton"] == {
         "replicas": 1, "image": "sha256:1", "cpus": 1.5, "cpuset": "0", "memory_bytes": None, "pids": 512,
     }  # fmt: skip
     assert found["services"]["locust-worker"]["replicas"] == 2
     assert len(found["model"].pop("config_sha256")) == 64
-    assert found["model"] == {"name": "m", "takes": "photos", "checksum": "ff"} | told
+    built = {name: MANIFEST[name] for name in ("weights", "weights_source", "build_key")}
+    assert found["model"] == {"name": "m", "takes": "photos", "checksum": "ff"} | built
     assert found["versions"]["locust"]
 
 
-@pytest.mark.usefixtures("silent")
-def test_facts_of_the_local_stack_are_not_those_of_an_edge_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a target elsewhere nothing local passes for what was measured; the client's machine is still ours."""
-    monkeypatch.setenv("FIVEWAY_HOST", json.dumps(HOST))
-    found = collected({"target": ["http://10.0.0.7:8080"]})
-    for name in ("accelerator", "device", "services", "providers"):
-        assert found[name] is None
-    assert found["envoy"] == {"version": None, "config_sha256": None}
-    assert found["machine"] == "amd-epyc-8c-32g"
-    assert found["commit"] == "abc"
+NO_CONTAINERS = {"services": None, "envoy": {"version": None, "config_sha256": None}}
+
+
+@pytest.mark.parametrize(
+    ("target", "addresses", "wanted"),
+    [
+        (
+            "direct",
+            "triton:8000=127.0.0.1:18000 triton:8002=127.0.0.1:18002",
+            {"native": True, "docker": None, "triton": "2.50.0", "device": A100}
+            | {"providers": {"m": {"CUDAExecutionProvider": 57}, "m_preprocess": {"DALI": 16}}},
+        ),
+        ("http://10.0.0.7:8080", "", dict.fromkeys(["accelerator", "device", "providers", "triton"])),
+    ],
+)
+def test_facts_of_what_was_not_measured_are_left_out(
+    target: str,
+    addresses: str,
+    wanted: dict[str, Any],
+    collected: Callable[..., dict[str, Any]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Without Docker no container beside it is named, and what ran the models is Triton's own word. With an edge
+    elsewhere nothing local passes for what was measured; the client's machine is still ours."""
+    monkeypatch.setenv("DIRECT_ADDRESSES", addresses)
+    found = collected(target)
+    wanted |= NO_CONTAINERS | {"machine": "amd-epyc-8c-32g", "commit": "abc"}
+    assert {name: found[name] for name in wanted} == wanted
 
 
 def host_facts(tmp_path: Path, **programs: str) -> dict[str, Any]:
@@ -193,13 +181,13 @@ def test_host_facts_are_null_where_nothing_can_be_asked(tmp_path: Path) -> None:
 
 def test_host_facts_are_what_git_docker_and_nvidia_smi_say(tmp_path: Path) -> None:
     """Services with image and limits, providers per model, devices with driver; a quote in an answer stays JSON."""
-    container = '{"service":"triton","image":"sha256:1","nano_cpus":2000000000,"memory_bytes":1,"pids":2}'
+    running = '{"service":"triton","image":"sha256:1","nano_cpus":2000000000,"memory_bytes":1,"pids":2}'
     facts = host_facts(
         tmp_path,
         git='case "$1" in rev-parse) echo abc ;; status) echo " M x" ;; esac',
         docker=f"""case "$*" in
 *"ps --quiet") echo c1 ;;
-inspect*c1) echo '{container}' ;;
+inspect*c1) echo '{running}' ;;
 *"triton providers") printf 'MODEL VERSION PROVIDER NODES\\nm 1 CPUExecutionProvider 57\\n' ;;
 version*) printf '%s' 'a "b" \\c' ;;
 esac""",
@@ -207,6 +195,6 @@ esac""",
     )
     told = [facts[name] for name in ("commit", "dirty", "docker", "accelerator")]
     assert told == ["abc", True, 'a "b" \\c', "cpu"]
-    assert facts["services"] == [json.loads(container)]
+    assert facts["services"] == [json.loads(running)]
     assert facts["providers"] == [{"model": "m", "provider": "CPUExecutionProvider", "nodes": 57}]
     assert facts["devices"] == [{"name": "NVIDIA A100-SXM4-80GB", "driver": "550.54.15"}]

@@ -6,10 +6,9 @@ from itertools import islice, pairwise
 import pytest
 
 from bench.measure import plan
-from bench.measure.arrivals import arrivals
 from bench.measure.launcher import Window
 from bench.measure.measured import Cell
-from bench.measure.plan import Plan
+from bench.measure.plan import Plan, arrivals
 from locustfiles.study_routes import fiveway
 
 

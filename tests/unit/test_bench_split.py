@@ -7,13 +7,8 @@ from bench.measure.split import PARTS, split, stages_of
 from gateways.core.timing import Stages
 
 ENCODE_MS, MEAN_MS = 2.0, 40.0
-TRITON = {
-    "triton.queue": 2.0,
-    "triton.compute_input": 0.5,
-    "triton.compute_infer": 30.0,
-    "triton.compute_output": 1.5,
-    "triton.total": 34.75,
-}
+_TRITON = {"queue": 2.0, "compute_input": 0.5, "compute_infer": 30.0, "compute_output": 1.5, "total": 34.75}
+TRITON = {f"triton.{stage}": ms for stage, ms in _TRITON.items()}
 HANDLER = {"server.preprocess": 3.0, "server.compute": 20.0, "server.encode": 1.0, "server.total": 25.0}
 JPEG_HTTP = {**HANDLER, "server.queue": 5.0, "server.total": 30.0}
 GATEWAY = {"server.preprocess": 4.0, "server.backend": 20.0, "server.total": 26.0}
@@ -65,20 +60,18 @@ def test_our_servers_own_stages_are_read() -> None:
     assert set(found) == {f"server.{name}" for name in ("preprocess", "queue", "compute", "encode", "total")}
 
 
-def test_stages_of_headers() -> None:
+@pytest.mark.parametrize(
+    ("timing", "wanted"),
+    [
+        ("preprocess;dur=0.812, queue;dur=0, compute ; dur=15", {"preprocess": 0.812, "queue": 0.0, "compute": 15.0}),
+        (["compute;dur=1.5, total;dur=4", "compute;dur=2"], {"compute": 3.5, "total": 4.0}),
+    ],
+)
+def test_stages_of_headers(timing: str | list[str], wanted: dict[str, float]) -> None:
     """All stages of both headers in ms; a stage that came twice is summed."""
-    timing = "preprocess;dur=0.812, queue;dur=0, compute ; dur=15"
     found = stages_of({"server-timing": timing, "x-edge-timing": "hold=263, send=20, upstream=58840"})
-    assert found == {
-        "server.preprocess": 0.812,
-        "server.queue": 0.0,
-        "server.compute": 15.0,
-        "edge.hold": 0.263,
-        "edge.send": 0.02,
-        "edge.upstream": 58.84,
-    }
-    twice = ["compute;dur=1.5, total;dur=4", "compute;dur=2"]
-    assert stages_of({"server-timing": twice}) == {"server.compute": 3.5, "server.total": 4.0}
+    edge = {"edge.hold": 0.263, "edge.send": 0.02, "edge.upstream": 58.84}
+    assert found == {f"server.{stage}": ms for stage, ms in wanted.items()} | edge
 
 
 GARBAGE = ["", ",;=", "dur=3", "total", "total;dur=", "total;dur=x", "total;dur=-1", "total;dur=1e3", "total;dur=nan"]

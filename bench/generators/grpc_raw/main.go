@@ -45,19 +45,6 @@ func (raw) Unmarshal(data mem.BufferSlice, message any) error {
 	return nil
 }
 
-type pairs []string // metadata: name, value, name, value, ...
-
-func (p *pairs) String() string { return strings.Join(*p, " ") }
-
-func (p *pairs) Set(text string) error {
-	name, value, found := strings.Cut(text, "=")
-	if !found {
-		return fmt.Errorf("write it name=value")
-	}
-	*p = append(*p, name, value)
-	return nil
-}
-
 type result struct {
 	Requests  int64            `json:"requests"` // successful
 	Failures  int64            `json:"failures"`
@@ -68,7 +55,7 @@ type result struct {
 
 type load struct {
 	address, method string
-	metadata        pairs
+	metadata        []string // name, value, name, value, ...
 	payloads        [][]byte
 	deadline        time.Duration
 	cold            bool
@@ -148,17 +135,20 @@ func main() {
 	l := &load{latencies: map[int64]int64{}, errors: map[string]int64{}}
 	flag.StringVar(&l.address, "address", "", "host:port")
 	flag.StringVar(&l.method, "method", "", "/package.Service/Method")
-	flag.Var(&l.metadata, "metadata", "name=value, as often as needed")
+	flag.Func("metadata", "name=value, as often as needed", func(pair string) error {
+		name, value, _ := strings.Cut(pair, "=")
+		l.metadata = append(l.metadata, name, value)
+		return nil
+	})
 	users := flag.Int("users", 1, "how many callers at once")
 	policy := flag.String("policy", "pooled", "connections: pooled (one per user), shared (one for all) or cold (one per call)")
 	warmUp := flag.Float64("warmup-s", 1, "seconds before anything is counted")
 	seconds := flag.Float64("seconds", 5, "seconds that are counted")
 	deadline := flag.Float64("deadline-s", 30, "an answer that takes longer is a failure")
-	// The servers share the machine, and one core carries thousands of calls per second.
-	procs := flag.Int("procs", 1, "how many cores to use at once (GOMAXPROCS)")
 	flag.Parse()
 
-	runtime.GOMAXPROCS(*procs)
+	// The servers share the machine, and one core carries thousands of calls per second.
+	runtime.GOMAXPROCS(1)
 	if !slices.Contains([]string{"pooled", "shared", "cold"}, *policy) {
 		fail(fmt.Errorf("unknown policy %q: choose pooled, shared or cold", *policy))
 	}
@@ -175,23 +165,19 @@ func main() {
 	l.deadline = time.Duration(*deadline * float64(time.Second))
 	l.cold = *policy == "cold"
 
-	var shared *grpc.ClientConn
-	if *policy == "shared" {
-		shared = l.connect()
-	}
+	var connection *grpc.ClientConn
 	l.begin = time.Now().Add(time.Duration(*warmUp * float64(time.Second)))
 	l.end = l.begin.Add(time.Duration(*seconds * float64(time.Second)))
 	var running sync.WaitGroup
 	for number := range *users {
-		connection := shared
-		if *policy == "pooled" {
+		if *policy == "pooled" || (*policy == "shared" && number == 0) {
 			connection = l.connect()
 		}
 		running.Add(1)
-		go func() {
+		go func(connection *grpc.ClientConn) {
 			defer running.Done()
 			l.user(connection, number)
-		}()
+		}(connection)
 	}
 	running.Wait()
 	if err := json.NewEncoder(os.Stdout).Encode(l.result()); err != nil {
