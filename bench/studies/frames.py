@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bench.measure.measured import Cell
-from bench.studies.study import HIGHER, LOWER, MEDIAN, PER_SECOND, Claim, Measure, Study, cross, rows_of
+from bench.studies.study import MEDIAN, PER_SECOND, Claim, Measure, Ratios, Study, cross, ratios_of, rows_of
 from locustfiles.study_routes.frames import (
     BASE64_HTTP,
     DOUBLE,
@@ -66,93 +66,70 @@ def cells(quick: bool) -> Sequence[Cell]:
     return cross(base, size=[HD] if quick else [HD, FULL_HD], route=list(ROWS))
 
 
-_PUBLISHED_ROWS = {
-    "baseline_in_process": IN_PROCESS,
-    "shm_zmq": SHM,
-    "zmq": ZMQ,
-    "grpc": GRPC,
-    "jpeg_base64_http": JPEG_HTTP,
-    "pybase64_http": PYBASE64_HTTP,
-    "base64_http": BASE64_HTTP,
-    "hex_http": HEX_HTTP,
-    "multipart_http": MULTIPART_HTTP,
-}
-FPS: Mapping[str, float] = {_PUBLISHED_ROWS[row["method"]]: float(row["fps"]) for row in rows_of("frames_fps.csv")}
-"""Row -> the published frames per second, of a video whose size is not said."""
-
-
 def published(cell: Mapping[str, Any]) -> Mapping[str, float]:
-    """Beside both sizes."""
-    found = FPS.get(cell["name"])
+    """Frames per second of a video whose size is not said: they stand beside both sizes."""
+    found = {row["row"]: float(row["fps"]) for row in rows_of("frames_fps.csv")}.get(cell["name"])
     return {"published": found} if found else {}
 
 
-def _claim(name: str, says: str, numbers: str, pairs: Sequence[tuple[str, str]], side: str, **more: Any) -> Claim:
-    return Claim(name, says, numbers, pairs, side, measure=PER_SECOND, **more)
-
-
 CLAIMS = (
-    _claim(
+    Claim(
         "shared-memory",
         "Shared memory is the fastest way to share video frames between processes.",
         "95 fps, ZMQ 50, gRPC 25, HTTP 3.5 to 8.2",
-        [(SHM, row) for row in (ZMQ, GRPC, *HTTP_ROWS)],
-        HIGHER,
+        Ratios([(SHM, row) for row in (ZMQ, GRPC, *HTTP_ROWS)], "higher", PER_SECOND),
     ),
-    _claim(
+    Claim(
         "one-process",
         "Even shared memory has fewer frames per second than one process alone.",
         "95 fps against 105",
-        [(SHM, IN_PROCESS)],
-        LOWER,
+        Ratios([(SHM, IN_PROCESS)], "lower", PER_SECOND),
     ),
-    _claim("zmq-grpc", "ZMQ carries twice the frames of gRPC.", "50 fps against 25", [(ZMQ, GRPC)], HIGHER, size=2.0),
-    _claim(
+    Claim(
+        "zmq-grpc",
+        "ZMQ carries twice the frames of gRPC.",
+        "50 fps against 25",
+        Ratios([(ZMQ, GRPC)], "higher", PER_SECOND, size=2.0),
+    ),
+    Claim(
         "grpc-http",
         "gRPC is much faster than HTTP.",
         "25 fps against 8.2 (JPEG), 4.4, 4.1, 4.0 and 3.5",
-        [(GRPC, row) for row in HTTP_ROWS],
-        HIGHER,
-        size=3.0,
+        Ratios([(GRPC, row) for row in HTTP_ROWS], "higher", PER_SECOND, size=3.0),
     ),
-    _claim(
+    Claim(
         "jpeg-first",
         "JPEG and then base64 is faster than base64 of the pixels.",
         "8.2 fps against 4.1 (4.4 with pybase64)",
-        [(JPEG_HTTP, BASE64_HTTP), (JPEG_HTTP, PYBASE64_HTTP)],
-        HIGHER,
+        Ratios([(JPEG_HTTP, BASE64_HTTP), (JPEG_HTTP, PYBASE64_HTTP)], "higher", PER_SECOND),
     ),
-    _claim(
+    Claim(
         "simd-base64",
         "pybase64 is only a little faster than Python's base64.",
         "4.4 fps against 4.1",
-        [(PYBASE64_HTTP, BASE64_HTTP)],
-        HIGHER,
+        Ratios([(PYBASE64_HTTP, BASE64_HTTP)], "higher", PER_SECOND),
     ),
-    _claim(
+    Claim(
         "multipart",
         "A multipart upload and download is slower even than base64.",
         "3.5 fps against 4.1",
-        [(MULTIPART_HTTP, BASE64_HTTP)],
-        LOWER,
+        Ratios([(MULTIPART_HTTP, BASE64_HTTP)], "lower", PER_SECOND),
     ),
 )
 
 PAIRS: Mapping[tuple[str, str], str] = (
     {(row, IN_PROCESS): "transport" for row in ROWS if row != IN_PROCESS}
-    | {pair: "transport" for claim in CLAIMS for pair in claim.pairs}
+    | {pair: "transport" for claim in CLAIMS for pair in claim.shown_by.pairs}
     | {(STREAM, GRPC): "stream", (PYBASE64_HTTP, BASE64_HTTP): "base64"}
 )
 
 
-def answer(result: Mapping[str, Any]) -> str:
+def answer(result: Any) -> str:
     """What each way keeps of the frames per second of one process, size by size."""
-    sizes = {cell["id"]: cell["size"] for cell in result["cells"]}
     kept: dict[str, list[tuple[float, str]]] = {}
-    for ratio in result["analysis"]["ratios"]:
-        to_baseline = (ratio["b_name"], ratio["measure"]) == (IN_PROCESS, PER_SECOND)
-        if to_baseline and ratio["value"] and ratio["verdict"] != "no verdict":
-            kept.setdefault(sizes[ratio["a"]], []).append((ratio["value"], ratio["a_name"]))
+    for (row, other), cell, ratio in ratios_of(result, PER_SECOND):
+        if other == IN_PROCESS and ratio["value"] and ratio["verdict"] != "no verdict":
+            kept.setdefault(cell["size"], []).append((ratio["value"], row))
     said = [
         f"{size} {', '.join(f'{name} {share:.3g}' for share, name in sorted(found, reverse=True))}"
         for size, found in kept.items()
@@ -179,22 +156,15 @@ FRAMES = Study(
     columns=("size",),
     claims=CLAIMS,
     flaws=(
-        (
-            "In shared memory nothing was changed: the server copied the buffer onto itself, so a frame that it never "
-            "touched would have looked the same.",
-            "every row's frame is changed by the server, and every answer is checked",
-        ),
-        (
-            "Video decoding, drawing text and a window with a wait of a millisecond were in every number, and the size "
-            "of the video is not said: the ratios are of that work too.",
-            "size: the same work at 720p and at 1080p, drawn, but not shown",
-        ),
-        (
-            "Each way was run once, by editing the program; frames per second were the mean of the last three, read "
-            "off the window.",
-            "blocks in random order, intervals",
-        ),
-        ("The HTTP client had no session: a connection for every frame.", "policy: --policy pooled,cold"),
+        "In shared memory nothing was changed: the server copied the buffer onto itself, so a frame that it never"
+        " touched would have looked the same."
+        " Shown by: every row's frame is changed by the server, and every answer is checked.",
+        "Video decoding, drawing text and a window with a wait of a millisecond were in every number, and the size of"
+        " the video is not said: the ratios are of that work too."
+        " Shown by: size: the same work at 720p and at 1080p, drawn, but not shown.",
+        "Each way was run once, by editing the program; frames per second were the mean of the last three, read off the"
+        " window. Shown by: blocks in random order, intervals.",
+        "The HTTP client had no session: a connection for every frame. Shown by: policy: --policy pooled,cold.",
     ),
     advice=(
         "On one host, decode into shared memory and send its name: nothing is copied, a small message is what is left.",

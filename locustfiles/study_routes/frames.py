@@ -26,7 +26,9 @@ The camera pans over the sample photos, side by side, in PAN steps: the same fra
 
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache, partial
+from typing import Any
 
 import numpy as np
 import simplejpeg
@@ -110,40 +112,6 @@ def read(answer: Answer) -> Pixels:
     return answer.frame
 
 
-def _row(
-    name: str,
-    path: str,
-    client: Callable[..., Client],
-    *,
-    protocol: str = "HTTP",
-    server: str = "frames:8000",
-    kind: str = "",
-    messages: str = UNARY,
-    lossy: bool = False,
-) -> Route:
-    return Route(
-        f"frames-{name}",
-        path,
-        server,
-        Format(
-            protocol,
-            encode,
-            near if lossy else exact,
-            read,
-            {"content-type": kind} if kind else {},
-            max_batch=1,
-            messages=messages,
-            client=client,
-            turns=PAN,
-            tolerance=TOLERANCE if lossy else 0.0,
-        ),
-        asks="frame",
-        modelless=True,
-    )
-
-
-_JSON = "application/json"
-_SERVICE = "/fiveway.transport.v1.FrameService"
 IN_PROCESS, SHM, ZMQ = "frames-in-process", "frames-shm-zmq", "frames-zmq"
 DOUBLE = "frames-shm-zmq-double"
 GRPC, STREAM = "frames-grpc", "frames-grpc-stream"
@@ -151,26 +119,35 @@ JPEG_HTTP, PYBASE64_HTTP, BASE64_HTTP = "frames-http-jpeg", "frames-http-pybase6
 HEX_HTTP, MULTIPART_HTTP = "frames-http-hex", "frames-http-multipart"
 HTTP_ROWS = (JPEG_HTTP, PYBASE64_HTTP, BASE64_HTTP, HEX_HTTP, MULTIPART_HTTP)
 
+
+def _row(name: str, path: str, client: Callable[..., Client], protocol: str, kind: str = "", **more: Any) -> Route:
+    server = {"none": "in-process:0", "gRPC": "frames:50051"}.get(protocol, "frames:8000")
+    headers = {"content-type": kind} if kind else {}
+    form = Format(protocol, encode, exact, read, headers, max_batch=1, client=client, turns=PAN)
+    return Route(name, path, server, replace(form, **more), asks="frame", modelless=True)
+
+
+def _text(name: str, how: str, **more: Any) -> Route:
+    return _row(
+        name, f"/frames/{name.rpartition('-')[2]}", partial(TextFrames, how), "HTTP", "application/json", **more
+    )
+
+
+_SERVICE = "/fiveway.transport.v1.FrameService"
+_FORM = f"multipart/form-data; boundary={BOUNDARY}"
 ROWS: Mapping[str, Route] = {
     route.name: route
     for route in (
-        _row("in-process", "", InProcess, protocol="none", server="in-process:0"),
-        _row("shm-zmq", "zmq", SharedMemory, protocol="ZeroMQ"),
-        _row("shm-zmq-double", "zmq", DoubleBuffered, protocol="ZeroMQ"),
-        _row("zmq", "zmq", ZmqFrames, protocol="ZeroMQ"),
-        _row("grpc", f"{_SERVICE}/Change", partial(GrpcFrames, UNARY), protocol="gRPC", server="frames:50051"),
-        _row(
-            "grpc-stream",
-            f"{_SERVICE}/ChangeStream",
-            partial(GrpcFrames, BOTH),
-            protocol="gRPC",
-            server="frames:50051",
-            messages=BOTH,
-        ),
-        _row("http-jpeg", "/frames/jpeg", partial(TextFrames, JPEG), kind=_JSON, lossy=True),
-        _row("http-pybase64", "/frames/pybase64", partial(TextFrames, PYBASE64), kind=_JSON),
-        _row("http-base64", "/frames/base64", partial(TextFrames, BASE64), kind=_JSON),
-        _row("http-hex", "/frames/hex", partial(TextFrames, HEX), kind=_JSON),
-        _row("http-multipart", "/frames/multipart", MultipartFrames, kind=f"multipart/form-data; boundary={BOUNDARY}"),
+        _row(IN_PROCESS, "", InProcess, "none"),
+        _row(SHM, "zmq", SharedMemory, "ZeroMQ"),
+        _row(DOUBLE, "zmq", DoubleBuffered, "ZeroMQ"),
+        _row(ZMQ, "zmq", ZmqFrames, "ZeroMQ"),
+        _row(GRPC, f"{_SERVICE}/Change", partial(GrpcFrames, UNARY), "gRPC"),
+        _row(STREAM, f"{_SERVICE}/ChangeStream", partial(GrpcFrames, BOTH), "gRPC", messages=BOTH),
+        _text(JPEG_HTTP, JPEG, check=near, tolerance=TOLERANCE),
+        _text(PYBASE64_HTTP, PYBASE64),
+        _text(BASE64_HTTP, BASE64),
+        _text(HEX_HTTP, HEX),
+        _row(MULTIPART_HTTP, "/frames/multipart", MultipartFrames, "HTTP", _FORM),
     )
 }
