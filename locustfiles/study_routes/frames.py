@@ -49,6 +49,7 @@ from locustfiles.clients.frames import (
     MultipartFrames,
     Pixels,
     SharedMemory,
+    Text,
     TextFrames,
     ZmqFrames,
 )
@@ -127,7 +128,7 @@ def _row(name: str, path: str, client: Callable[..., Client], protocol: str, kin
     return Route(name, path, server, replace(form, **more), asks="frame", modelless=True)
 
 
-def _text(name: str, how: str, **more: Any) -> Route:
+def _text(name: str, how: Text, **more: Any) -> Route:
     return _row(
         name, f"/frames/{name.rpartition('-')[2]}", partial(TextFrames, how), "HTTP", "application/json", **more
     )

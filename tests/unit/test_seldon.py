@@ -9,6 +9,7 @@ import grpc
 import pytest
 from google.protobuf import json_format
 from seldon import prediction_pb2 as pb
+from tensorflow.core.framework import types_pb2
 
 from gateways.core.errors import INTERNAL_MESSAGE
 from gateways.transport.seldon import payload
@@ -63,28 +64,19 @@ async def both(port: int) -> AsyncIterator[Both]:
 def number(answer: dict[str, Any]) -> tuple[str, float]:
     """The form and the only number of an answer, which Seldon's own JSON parser reads; its shape checked."""
     data = json_format.ParseDict(answer, pb.SeldonMessage()).data
-    match data.WhichOneof("data_oneof"):
-        case "ndarray":
-            (one,) = data.ndarray.values
-            return "ndarray", one.number_value
-        case "tensor":
-            assert data.tensor.shape == [1]
-            (value,) = data.tensor.values
-            return "tensor", value
-    assert answer["data"]["tftensor"]["dtype"] == "DT_DOUBLE"
-    assert answer["data"]["tftensor"]["tensorShape"] == {"dim": [{"size": "1"}]}
-    (value,) = data.tftensor.double_val
-    return "tftensor", value
-
-
-# Good messages
+    form, tensor = data.WhichOneof("data_oneof"), data.tftensor
+    if form == "tftensor":
+        assert (tensor.dtype, [dim.size for dim in tensor.tensor_shape.dim]) == (types_pb2.DT_DOUBLE, [1])
+    elif form == "tensor":
+        assert data.tensor.shape == [1]
+    (value,) = [*(one.number_value for one in data.ndarray.values), *data.tensor.values, *tensor.double_val]
+    return str(form), value
 
 
 # That every form gives its sum: tests/unit/test_study_encodings.py.
 # From Seldon's API description and from its own benchmark (seldon-core, testing/benchmarking/python).
 PUBLISHED_JSON = [
     ('{"data":{"names":["feature1"],"tensor":{"shape":[1,1],"values":[1]}}}', ("tensor", 1)),
-    ('{"data":{"ndarray":[[1.0,2.0,5.0]]}}', ("ndarray", 8)),
     ('{"data":{"names":["a","b"],"ndarray":[[1,2],[3,4]]},"meta":{"puid":"x","tags":{"k":1}}}', ("ndarray", 10)),
     (
         '{"data":{"tftensor":{"dtype":"DT_INT64","tensorShape":{"dim":[{"size":"3"}]},'
@@ -108,11 +100,9 @@ async def test_messages_as_seldon_publishes_them(both: Both, text: str, expected
 @pytest.mark.parametrize(
     ("dtype", "field", "sent", "total"),
     [
-        ("DT_FLOAT", "floatVal", [0.5], 2.0),
         ("DT_HALF", "halfVal", [15360], 4.0),
         ("DT_BOOL", "boolVal", [False, True], 3.0),
         ("DT_UINT8", "intVal", [255], 1020.0),
-        ("DT_UINT64", "uint64Val", [7], 28.0),
         ("DT_DOUBLE", "doubleVal", [], 0.0),
     ],
 )
@@ -170,7 +160,6 @@ async def test_bad_messages(both: Both, text: str, words: str) -> None:
     ("body", "words"),
     [
         (b"[1]", "no SeldonMessage"),
-        (b'{"data":[1]}', "has no values"),
         (b'{"data":{"ndarray":5}}', "not a list"),
         (b'{"data":{"ndarray":' + b"[" * 100 + b"1" + b"]" * 100 + b"}}", "data "),
         (b'{"data":{"ndarray":[1],"tensor":{}}}', "ndarray and tensor"),
@@ -184,11 +173,6 @@ async def test_bad_json(both: Both, body: bytes, words: str) -> None:
     """400 with a text of ours, whatever is wrong with the JSON."""
     status, message = both.post(body)
     assert (status, words in message) == (400, True), message
-
-
-def test_other_methods(port: int) -> None:
-    """405, with what to do."""
-    ask(port, "GET", PATH).refuses(405, "use POST")
 
 
 async def test_a_fault_of_ours_stays_in_the_log(both: Both, monkeypatch: pytest.MonkeyPatch) -> None:
