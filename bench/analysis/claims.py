@@ -26,7 +26,6 @@ from bench.studies.study import (
     SAME,
     SIZE_SHARE,
     TIME,
-    Claim,
     Ratios,
     Study,
 )  # fmt: skip
@@ -51,12 +50,13 @@ def judge(study: Study, cells: Factors, ratios: Sequence[Ratio], found: Iterable
     ours = {id_ for id_, cell in cells.items() if all(cell[name] == first[name] for name in study.setting)}
     here = [ratio for ratio in ratios if ratio["a"] in ours]
     known = {cell.id: cell for cell in found}
-    return [_judge(study, claim, _about(claim.shown_by, here, cells), known) for claim in study.claims]
+    return [_judge(study, name, _about(claim.shown_by, here, cells), known) for name, claim in study.claims.items()]
 
 
 def sizes(study: Study, factors: Factors, cells: Iterable[Any]) -> list[Ratio]:
     """Ratios of the bytes received per call, of the analysed `cells` that claims about RECEIVED set side by side."""
-    pairs = {pair for claim in study.claims if claim.shown_by.measure == RECEIVED for pair in claim.shown_by.pairs}
+    shown = [claim.shown_by for claim in study.claims.values()]
+    pairs = {pair for ratios in shown if ratios.measure == RECEIVED for pair in ratios.pairs}
     known = {_row_and_rest(factors[cell["id"]]): cell for cell in cells}
     found = []
     for (row, rest), mine in known.items():
@@ -121,10 +121,11 @@ def _measure(claim: Ratios, ratio: Ratio) -> str:
     return P50 if ratio["users"] == 1 else PER_SECOND
 
 
-def _judge(study: Study, claim: Claim, ratios: Sequence[Ratio], found: Mapping[str, Found]) -> Judged:
+def _judge(study: Study, name: str, ratios: Sequence[Ratio], found: Mapping[str, Found]) -> Judged:
+    claim = study.claims[name]
     if not ratios:
         text = "No cell of it was measured: run the whole study."
-        return Judged(claim.id, claim.says, claim.published, CANNOT_TELL, text, "")
+        return Judged(name, claim.says, claim.published, CANNOT_TELL, text, "")
     sides = [(ratio, side(claim.shown_by, ratio)) for ratio in ratios]
     shown = {word for _, word in sides}
     refuted = shown == {CONTRADICTS} or (claim.shown_by.everywhere and CONTRADICTS in shown)
@@ -143,7 +144,7 @@ def _judge(study: Study, claim: Claim, ratios: Sequence[Ratio], found: Mapping[s
     nothing = "it was counted" if claim.shown_by.measure == RECEIVED else "no measured factor differs by more than 5 %"
     why = "; ".join(deciding["why"][:REASONS]) or nothing
     cause = f"{deciding['a_name']} against {deciding['b_name']}: {why}."
-    return Judged(claim.id, claim.says, claim.published, verdict, f"{text}.", f"{more}. {cause}" if more else cause)
+    return Judged(name, claim.says, claim.published, verdict, f"{text}.", f"{more}. {cause}" if more else cause)
 
 
 def _number(ratio: Ratio) -> str:

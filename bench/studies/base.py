@@ -52,7 +52,7 @@ def published(cell: Mapping[str, Any]) -> dict[str, float]:
     return {"half a core": found[cell["photo"]]} if cell["photo"] in found else {}
 
 
-def _finding(id_: str, says: str, kind: str, size: float | None, *photos: str) -> list[Claim]:
+def _finding(id_: str, says: str, kind: str, size: float | None, *photos: str) -> dict[str, Claim]:
     """gRPC against REST, asked by the original's client and by one of the weight of gRPC's; equal without a size."""
     numbers: dict[str, list[str]] = {}
     for row in _PUBLISHED:
@@ -62,15 +62,14 @@ def _finding(id_: str, says: str, kind: str, size: float | None, *photos: str) -
     theirs += ": 6.0 to 7.8 times" if kind == STRUCTURED else ""
     where: Mapping[str, Any] = _GATHER | ({"photo": photos} if photos else {})
     ways = (("a", "echo-httpx", "its client, httpx"), ("b", "echo-http", "a client as light as gRPC's"))
-    return [
-        Claim(
-            f"{id_}{letter}",
+    return {
+        f"{id_}{letter}": Claim(
             f"{says} With {client}.",
             theirs,
             Ratios([(f"echo-grpc-{kind}", f"{way}-{kind}")], "higher" if size else "equal", PER_SECOND, where, size),
         )
         for letter, way, client in ways
-    ]
+    }
 
 
 def answer(result: Any) -> str:
@@ -94,7 +93,6 @@ BASE = Study(
     name="base",
     question="Without a model, how much faster is gRPC than REST, for structured data and for images?",
     source=SOURCE,
-    routes=ROWS,
     cells=cells,
     pairs={
         **{(f"echo-grpc-{kind}", f"echo-http-{kind}"): "protocol" for kind in KINDS},
@@ -110,19 +108,18 @@ BASE = Study(
     },
     measures=(replace(per_calls(CALLS), published=published), MEDIAN),
     columns=("size", "photo"),
-    claims=(
-        *_finding("B1", "gRPC is around 6 times as fast as REST for structured data.", STRUCTURED, 6.0),
-        *_finding("B2", "gRPC is 2.5 to 5 times as fast as REST for images in base64.", BASE64, 2.5),
-        *_finding("B3", "gRPC is 4.7 times as fast as REST for small images as bytes.", BINARY, 4.7, SMALL),
-        *_finding("B4", "gRPC is 1.5 times as fast as REST for medium images as bytes.", BINARY, 1.5, MEDIUM),
-        *_finding("B5", "REST is as fast as gRPC for large images as bytes.", BINARY, None, LARGE),
-        Claim(
-            "B6",
+    claims={
+        **_finding("B1", "gRPC is around 6 times as fast as REST for structured data.", STRUCTURED, 6.0),
+        **_finding("B2", "gRPC is 2.5 to 5 times as fast as REST for images in base64.", BASE64, 2.5),
+        **_finding("B3", "gRPC is 4.7 times as fast as REST for small images as bytes.", BINARY, 4.7, SMALL),
+        **_finding("B4", "gRPC is 1.5 times as fast as REST for medium images as bytes.", BINARY, 1.5, MEDIUM),
+        **_finding("B5", "REST is as fast as gRPC for large images as bytes.", BINARY, None, LARGE),
+        "B6": Claim(
             "Base64 should always be avoided.",
             "base64 / binary: 1.6 to 4.2 times as long over REST, 1.4 to 1.6 times over gRPC",
             Ratios([pair for pair in _ENCODING if "httpx" not in pair[0]], "lower", PER_SECOND, _GATHER, size=1.4),
         ),
-    ),
+    },
     answer=answer,
     flaws=(
         "REST was asked by httpx, pure Python, gRPC by grpcio, in C: the client's cost was called the protocol's."

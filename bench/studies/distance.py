@@ -23,7 +23,6 @@ from locustfiles.study_routes.distance import (
     JSON,
     LIST,
     PROTOBUF,
-    ROWS,
     STREAM,
     VECTOR_BYTES,
 )
@@ -96,62 +95,53 @@ def _at(*distances: str) -> Mapping[str, Any]:
     return {"distance": distances, "size": LIST, "policy": POOLED}
 
 
-CLAIMS = (
-    Claim(
-        "D1",
+CLAIMS = {
+    "D1": Claim(
         "Across the world a gRPC list takes 4.7 times as long as REST with protobuf, by their method: a channel a call",
         "11,658 against 55,457 ms for 10 calls from Eindhoven to Sydney; 4,930 against 22,730 from Frankfurt",
         Ratios([(GRPC_NEW, PROTOBUF)], "higher", where=_at(WORLD), size=4.7),
     ),
-    Claim(
-        "D2",
+    "D2": Claim(
         "And so it is with one connection that is kept",
         "the same numbers: they stand for gRPC on the page",
         Ratios([(GRPC, PROTOBUF)], "higher", where=_at(WORLD), size=4.7),
     ),
-    Claim(
-        "D3",
+    "D3": Claim(
         "From Eindhoven to Frankfurt, 12 ms, a gRPC list takes 2.5 times as long, by their method",
         "665 against 1,689 ms for 10 calls from Eindhoven to Frankfurt",
         Ratios([(GRPC_NEW, PROTOBUF)], "higher", where=_at(CITY), size=2.5),
     ),
-    Claim(
-        "D4",
+    "D4": Claim(
         "On one machine a gRPC list takes 1.5 times as long, by their method",
         "77 against 118 ms for 10 calls",
         Ratios([(GRPC_NEW, PROTOBUF)], "higher", where=_at(NEAR), size=1.5),
     ),
-    Claim(
-        "D5",
+    "D5": Claim(
         "On one machine a gRPC stream of single vectors takes 15 times as long as a list",
         "118 against 1,764 ms for 10 calls",
         Ratios([(STREAM, GRPC)], "higher", where=_at(NEAR), size=15),
     ),
-    Claim(
-        "D6",
+    "D6": Claim(
         "Across the world a stream of single vectors takes as long as a list",
         "55,457 against 57,537 ms for 10 calls",
         Ratios([(STREAM, GRPC)], "equal", where=_at(WORLD)),
     ),
-    Claim(
-        "D7",
+    "D7": Claim(
         "REST is faster with protobuf than with JSON, near and far",
         "77 against 326 ms for 10 calls on one machine, 665 against 883 to Frankfurt, 11,658 against 16,161 to Sydney",
         Ratios([(PROTOBUF, JSON)], "lower", where=_at(NEAR, CITY, WORLD)),
     ),
-    Claim(
-        "D8",
+    "D8": Claim(
         "Compressed JSON is as small as protobuf",
         "59, 576 and 5,600 kB against 59, 586 and 5,720",
         Ratios([(GZIP, PROTOBUF)], "equal", RECEIVED),
     ),
-    Claim(
-        "D9",
+    "D9": Claim(
         "JSON is 2.6 times as large as protobuf",
         "156, 1,520 and 15,220 kB against 59, 586 and 5,720",
         Ratios([(JSON, PROTOBUF)], "higher", RECEIVED, size=2.6),
     ),
-)
+}
 
 
 def answer(result: Any) -> str:
@@ -178,7 +168,6 @@ DISTANCE = Study(
     question="JSON or protobuf, REST or gRPC, for long lists and over long ways?",
     source="Luc Engelen, Sending Data to the Other Side of the World: JSON vs Protocol Buffers and REST vs gRPC,"
     " Kabisa, 19 February 2019; GitHub repository ljpengelen/RPC, commit b0bf69856b37d8df6468e9915b821ff9b9c3d390",
-    routes=ROWS,
     cells=cells,
     pairs={
         (GRPC, PROTOBUF): "protocol",

@@ -12,7 +12,7 @@ from typing import Any
 
 from bench.measure.measured import Cell
 from bench.studies.study import MEDIAN, RATE, Claim, Ratios, Study, cross, rows_of
-from locustfiles.study_routes.encodings import FORMS, GATEWAYS, KSERVE, MANY, MODES, RAW, ROWS, SELDON
+from locustfiles.study_routes.encodings import FORMS, GATEWAYS, KSERVE, MANY, MODES, RAW, SELDON
 
 ONE = "1"
 QUICK = (*(name for name in SELDON if RAW not in name), "seldon-http-ndarray-raw", "seldon-grpc-ndarray-raw")
@@ -43,51 +43,44 @@ _BY_FORM = [
 _TFTENSOR = [pair for pair in _BY_FORM if "-tftensor" in pair[0]]
 _MANY, _ONE = {"size": MANY}, {"size": ONE}
 
-CLAIMS = (
-    Claim(
-        "E1",
+CLAIMS = {
+    "E1": Claim(
         "gRPC is faster than REST (100,000 values as tensor or tftensor, building the request not counted)",
         "tftensor 5.33 ms against 15.76 ms, tensor 7.58 ms against 19.90 ms",
         Ratios([pair for pair in _PROTOCOLS if "-ndarray" not in pair[0]], "lower", where=_MANY),
     ),
-    Claim(
-        "E2",
+    "E2": Claim(
         "gRPC is faster than REST (1 value, decoded)",
         "ndarray 1.46 ms against 1.80 ms, tftensor 1.57 ms against 2.20 ms",
         Ratios([pair for pair in _PROTOCOLS if RAW not in pair[0]], "lower", where=_ONE),
     ),
-    Claim(
-        "E3",
+    "E3": Claim(
         "tftensor is best for a large batch (100,000 values; building the request not counted)",
         "REST 15.76 ms against 19.90 ms of tensor, gRPC 5.33 ms against 7.58 ms",
         Ratios(_TFTENSOR, "lower", where=_MANY),
     ),
-    Claim(
-        "E4",
+    "E4": Claim(
         "ndarray with gRPC is bad for a large batch: 32 times the tensor's time",
         "244.06 ms against 7.58 ms",
         Ratios([("seldon-grpc-tensor", "seldon-grpc-ndarray")], "lower", where=_MANY, size=244.06 / 7.58),
     ),
-    Claim(
-        "E5",
+    "E5": Claim(
         "ndarray with gRPC is slower than ndarray with REST (100,000 values, decoded or raw)",
         "decoded 244.06 ms against 19.36 ms, raw 46.03 ms against 13.84 ms",
         Ratios([pair for pair in _PROTOCOLS if "-ndarray" in pair[0]], "higher", where=_MANY),
     ),
-    Claim(
-        "E6",
+    "E6": Claim(
         "The simpler tensor and ndarray are better for a small batch (1 value)",
         "REST 1.80 ms against 2.20 ms of tftensor, gRPC 1.49 ms against 1.57 ms",
         Ratios([pair for pair in _TFTENSOR if RAW not in pair[0]], "higher", where=_ONE),
     ),
-    Claim(
-        "E7",
+    "E7": Claim(
         "predict_raw is faster than predict (100,000 values)",
         "REST ndarray 13.84 ms against 19.36 ms, gRPC ndarray 46.03 ms against 244.06 ms, but gRPC tensor 7.91 ms"
         " against 7.58 ms",
         Ratios(_MODES, "lower", where=_MANY),
     ),
-)
+}
 
 
 def answer(result: Mapping[str, Any]) -> str:
@@ -118,7 +111,6 @@ ENCODINGS = Study(
     question="In which form should a client send numbers to a model server?",
     source="means in Python Wrapper Benchmarking, GitHub repository SeldonIO/seldon-core, "
     "testing/benchmarking/python/python_serialization.ipynb",
-    routes=ROWS,
     cells=cells,
     pairs={
         **dict.fromkeys(_PROTOCOLS, "protocol"),

@@ -63,36 +63,32 @@ def cells(quick: bool) -> list[Cell]:
     return [Cell(name, name, batch, users) for name in ROWS for batch, users in chosen]
 
 
-CLAIMS = (
-    Claim(
-        "H1",
+CLAIMS = {
+    "H1": Claim(
         "gRPC reduces the overhead of a call at batch 1",
         "false: gRPC was slower (onnx-grpc / onnx-http 1.04x on A100-SXM4-80GB and 1.17x on RTX-4090;"
         " trt-grpc / trt-http 1.17x on A100-SXM4-80GB and 1.16x on RTX-4090)",
         Ratios(_PROTOCOLS, "higher", where={"batch": 1, "users": 1}, same_shows=True),
     ),
-    Claim(
-        "H2",
+    "H2": Claim(
         "HTTP and gRPC are equal for large batches, bound by bandwidth",
         "partially true: gRPC was faster (onnx-grpc / onnx-http 0.59x on A100-SXM4-80GB and 0.98x on RTX-4090;"
         " trt-grpc / trt-http 0.84x on A100-SXM4-80GB and 0.92x on RTX-4090)",
         Ratios(_PROTOCOLS, "lower", where={"users": 1}, largest="batch", material=True),
     ),
-    Claim(
-        "H3",
+    "H3": Claim(
         "gRPC wins under high concurrency",
         "false: HTTP won, gRPC collapsed at 16 callers (images per second: onnx-grpc / onnx-http 0.17x on"
         " A100-SXM4-80GB and 0.12x on RTX-4090; trt-grpc / trt-http 0.69x on A100-SXM4-80GB and 0.28x on RTX-4090)",
         Ratios(_PROTOCOLS, "lower", PER_SECOND, where={"batch": 1}, largest="users", material=True),
     ),
-    Claim(
-        "H4",
+    "H4": Claim(
         "PyTorch with JPEG wins overall, the input format dominates",
         "confirmed (but in the tables another route is in front on A100-SXM4-80GB at batch 1 with 8 users and batch 1"
         " with 16 users)",
         Ratios(_FORMATS, "higher", TIME, same_shows=None, everywhere=True),
     ),
-)
+}
 
 
 def transport_share(cell: Found) -> float:
@@ -169,7 +165,6 @@ FIVEWAY = Study(
     name="fiveway",
     question="JPEGs to PyTorch or tensors to Triton, over HTTP or gRPC: which way is fastest?",
     source=SOURCE,
-    routes=ROWS,
     cells=cells,
     pairs={
         **dict.fromkeys(_PROTOCOLS, "protocol"),

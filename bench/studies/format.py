@@ -51,45 +51,39 @@ _PROTOCOLS = [("onnx-grpc", "onnx-http"), ("onnx-jpeg-grpc", "onnx-jpeg-http")]
 _NEAR, _FAR = {"distance": NEAR}, {"distance": DISTANCES}
 _INFERRED = "inferred from PyTorch with JPEGs against Triton with tensors: not measured on one server"
 
-CLAIMS = (
-    Claim(
-        "F1",
+CLAIMS = {
+    "F1": Claim(
         "PyTorch with JPEG wins against Triton with tensors (one user, near)",
         "onnx-http / jpeg-http 3.25x on A100-SXM4-80GB and 1.98x on RTX-4090; at batch 8 onnx-http / jpeg-http 4.04x on"
         " A100-SXM4-80GB and 4.13x on RTX-4090",
         Ratios(_LOSES, "higher", where=_NEAR | {"users": 1}),
     ),
-    Claim(
-        "F2",
+    "F2": Claim(
         "PyTorch with JPEG wins against Triton with tensors (one user, 100 Mbit/s, up to 150 ms)",
         "onnx-http / jpeg-http 3.25x on A100-SXM4-80GB and 1.98x on RTX-4090, at a distance that was not stated",
         Ratios(_LOSES, "higher", where=_FAR),
     ),
-    Claim(
-        "F3",
+    "F3": Claim(
         "The input format dominates: on one server a tensor takes longer than a JPEG (near)",
         _INFERRED,
         Ratios(_FORMATS, "higher", where=_NEAR),
     ),
-    Claim(
-        "F4",
+    "F4": Claim(
         "The input format dominates: on one server a tensor takes longer than a JPEG (100 Mbit/s, up to 150 ms)",
         _INFERRED,
         Ratios(_FORMATS, "higher", where=_FAR),
     ),
-    Claim(
-        "F5",
+    "F5": Claim(
         "gRPC is slower than HTTP for one image (whatever the format)",
         "onnx-grpc / onnx-http 1.04x on A100-SXM4-80GB and 1.17x on RTX-4090",
         Ratios(_PROTOCOLS, "higher", where={"batch": 1, "users": 1}),
     ),
-    Claim(
-        "F6",
+    "F6": Claim(
         "HTTP serves more than gRPC with 8 callers (whatever the format)",
         "images per second: onnx-grpc / onnx-http 0.58x on A100-SXM4-80GB and 0.23x on RTX-4090",
         Ratios(_PROTOCOLS, "lower", PER_SECOND, {"users": 8}),
     ),
-)
+}
 
 
 def answer(result: Any) -> str:
@@ -136,7 +130,6 @@ FORMAT = Study(
     name="format",
     question="Of what PyTorch with JPEG wins, how much is the format, and how much the server?",
     source=f"the 5-way comparison ({fiveway.SOURCE}), which has three of the rows",
-    routes=ROWS,
     cells=cells,
     pairs={
         WHOLE: "format and server",

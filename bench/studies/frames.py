@@ -72,54 +72,47 @@ def published(cell: Mapping[str, Any]) -> Mapping[str, float]:
     return {"published": found} if found else {}
 
 
-CLAIMS = (
-    Claim(
-        "shared-memory",
+CLAIMS = {
+    "shared-memory": Claim(
         "Shared memory is the fastest way to share video frames between processes.",
         "95 fps, ZMQ 50, gRPC 25, HTTP 3.5 to 8.2",
         Ratios([(SHM, row) for row in (ZMQ, GRPC, *HTTP_ROWS)], "higher", PER_SECOND),
     ),
-    Claim(
-        "one-process",
+    "one-process": Claim(
         "Even shared memory has fewer frames per second than one process alone.",
         "95 fps against 105",
         Ratios([(SHM, IN_PROCESS)], "lower", PER_SECOND),
     ),
-    Claim(
-        "zmq-grpc",
+    "zmq-grpc": Claim(
         "ZMQ carries twice the frames of gRPC.",
         "50 fps against 25",
         Ratios([(ZMQ, GRPC)], "higher", PER_SECOND, size=2.0),
     ),
-    Claim(
-        "grpc-http",
+    "grpc-http": Claim(
         "gRPC is much faster than HTTP.",
         "25 fps against 8.2 (JPEG), 4.4, 4.1, 4.0 and 3.5",
         Ratios([(GRPC, row) for row in HTTP_ROWS], "higher", PER_SECOND, size=3.0),
     ),
-    Claim(
-        "jpeg-first",
+    "jpeg-first": Claim(
         "JPEG and then base64 is faster than base64 of the pixels.",
         "8.2 fps against 4.1 (4.4 with pybase64)",
         Ratios([(JPEG_HTTP, BASE64_HTTP), (JPEG_HTTP, PYBASE64_HTTP)], "higher", PER_SECOND),
     ),
-    Claim(
-        "simd-base64",
+    "simd-base64": Claim(
         "pybase64 is only a little faster than Python's base64.",
         "4.4 fps against 4.1",
         Ratios([(PYBASE64_HTTP, BASE64_HTTP)], "higher", PER_SECOND),
     ),
-    Claim(
-        "multipart",
+    "multipart": Claim(
         "A multipart upload and download is slower even than base64.",
         "3.5 fps against 4.1",
         Ratios([(MULTIPART_HTTP, BASE64_HTTP)], "lower", PER_SECOND),
     ),
-)
+}
 
 PAIRS: Mapping[tuple[str, str], str] = (
     {(row, IN_PROCESS): "transport" for row in ROWS if row != IN_PROCESS}
-    | {pair: "transport" for claim in CLAIMS for pair in claim.shown_by.pairs}
+    | {pair: "transport" for claim in CLAIMS.values() for pair in claim.shown_by.pairs}
     | {(STREAM, GRPC): "stream", (PYBASE64_HTTP, BASE64_HTTP): "base64"}
 )
 
@@ -144,7 +137,6 @@ FRAMES = Study(
         "GitHub repository hootoovv/frame_comm_benchmark, commit b672a500e7abffe5e1e14e3bf9d5c09628b6519a, "
         "readme.md (11 March 2024)"
     ),
-    routes=ROWS,
     cells=cells,
     pairs=PAIRS,
     measures=(

@@ -10,6 +10,7 @@ from bench.measure.measured import GATE, Cell
 from bench.measure.split import PARTS
 from bench.result import Analysis, Found, Interval, Judged
 from locustfiles.routes import Route
+from locustfiles.study_routes import STUDY_ROUTES
 
 PUBLISHED = Path(__file__).with_name("published")
 P50, PER_SECOND, RECEIVED = "p50_ms", "images_per_s", "received_bytes_per_image"
@@ -63,13 +64,13 @@ class Ratios:
     pairs: Sequence[tuple[str, str]]
     """(a, b): the ratio a / b of two rows, in every cell that `where` takes."""
     expected: Literal["lower", "higher", "equal"]
-    """LOWER or HIGHER: on which side of 1 the ratio is where the finding holds. EQUAL: within SAME."""
+    """On which side of 1 the ratio is where the finding holds; equal: within SAME."""
     measure: str = P50
     """P50, PER_SECOND, TIME, or RECEIVED: bytes on the wire, which are counted and have no interval."""
     where: Mapping[str, Any] = field(default_factory=dict)
     """Factor of a's cell -> its value, or a tuple of those that it may have."""
     size: float | None = None
-    """How large the published ratio is (its inverse where LOWER), for a finding that names a size: `7x faster`. It is
+    """How large the published ratio is (its inverse where `lower`), for a finding that names a size: `7x faster`. It is
     reproduced where the interval reaches SIZE_SHARE of it."""
     largest: str = ""
     """A factor: of what was measured only its largest value counts, which is above 1 (`large batches`)."""
@@ -91,7 +92,6 @@ class Ratios:
 class Claim:
     """A published finding."""
 
-    id: str
     says: str
     """The finding in one sentence, as published."""
     published: str
@@ -110,8 +110,6 @@ class Study:
     question: str
     source: str
     """Who published it, and where; empty for a study of our own."""
-    routes: Mapping[str, Route]
-    """Row -> the way to ask. Rows that are routes of the stack are taken from there."""
     cells: Callable[[bool], Sequence[Cell]]
     """The cells of the whole study, or (True) of its quick form."""
     pairs: Mapping[tuple[str, str], str]
@@ -122,7 +120,8 @@ class Study:
     """The factors whose values are the columns of a table; those left, each once, are its tables."""
     unit: str = ""
     """What a `size` counts, as a plural: `values`."""
-    claims: Sequence[Claim] = ()
+    claims: Mapping[str, Claim] = field(default_factory=dict)
+    """Name of a finding -> the finding."""
     published_kb: Callable[[Mapping[str, Any]], float | None] = lambda cell: None
     """By the factors of a cell: the published size of its answer, in KiB."""
     flaws: Sequence[str] = ()
@@ -150,6 +149,11 @@ class Study:
     """More on the cause of a ratio of this kind than the measured factors that differ between its two cells."""
     across: Callable[[Analysis, Analysis, tuple[str, str]], Judged] | None = None
     """Judges the claim that is about two devices, of their analyses and names."""
+
+    @property
+    def routes(self) -> Mapping[str, Route]:
+        """Row -> the way to ask."""
+        return STUDY_ROUTES[self.name]
 
 
 def rows_of(file: str) -> list[dict[str, str]]:

@@ -61,7 +61,6 @@ TORCHSERVE = Study(
     name="torchserve",
     question="Is TorchServe faster over gRPC than over REST, and what do base64 and a typed answer cost?",
     source=SOURCE,
-    routes=ROWS,
     cells=cells,
     pairs={
         ("torchserve-grpc", "torchserve-http"): "protocol",
@@ -73,26 +72,23 @@ TORCHSERVE = Study(
         ("typed-grpc", "typed-http"): "protocol and encoding",
     },
     measures=(replace(per_calls(CALLS), published=published), MEDIAN),
-    claims=(
-        Claim(
-            "T1",
+    claims={
+        "T1": Claim(
             "Over TorchServe there is no significant difference between gRPC and REST.",
             "binary, gRPC / REST: 0.645 / 0.628, 0.927 / 0.946, 1.422 / 1.384 s per 20 calls",
             Ratios([("torchserve-grpc", "torchserve-http")], "equal", PER_SECOND, _GATHER),
         ),
-        Claim(
-            "T2",
+        "T2": Claim(
             "Base64 should be avoided.",
             "REST, base64 / binary: 0.884 / 0.628, 1.262 / 0.946, 2.188 / 1.384 s per 20 calls: 1.3 to 1.6 times",
             Ratios([("torchserve-http-base64", "torchserve-http")], "lower", PER_SECOND, _GATHER, size=1.33),
         ),
-        Claim(
-            "T3",
+        "T3": Claim(
             "A contract of our own, typed where TorchServe's is bytes, could help performance.",
             "not measured",
             Ratios([("typed-grpc", "torchserve-grpc")], "lower", where={"gather": False}),
         ),
-    ),
+    },
     answer=answer,
     flaws=(
         "Base64 over gRPC was left out as not allowed by TorchServe's proto. Its input is a map of bytes, and any bytes"

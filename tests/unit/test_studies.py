@@ -19,7 +19,7 @@ from bench.studies.format import FAR, FORMAT_ONLY, SERVER, WHOLE
 from bench.studies.frames import FULL_HD
 from bench.studies.study import P50, PER_SECOND, RECEIVED, SIZE_SHARE, Claim, Measure, Ratios, Study, per_calls
 from locustfiles.routes import ROUTES
-from locustfiles.study_routes import STUDY_ROUTES, WAYS, first_size, offered
+from locustfiles.study_routes import WAYS, first_size, offered
 from locustfiles.study_routes import distance as lists
 from locustfiles.study_routes.encodings import KSERVE, MANY
 from locustfiles.study_routes.frames import GRPC, HD, IN_PROCESS, SHM, ZMQ
@@ -78,9 +78,8 @@ def test_pairs_and_claims_are_about_rows(study: Study) -> None:
     """A claim compares pairs that the study compares, of rows that it has; published numbers have a source."""
     names = {name for pair in study.pairs for name in pair}
     assert names == {cell.name for cell in study.cells(False)}
-    assert len({claim.id for claim in study.claims}) == len(study.claims)
-    for claim in study.claims:
-        assert set(claim.shown_by.pairs) <= set(study.pairs), claim.id
+    for name, claim in study.claims.items():
+        assert set(claim.shown_by.pairs) <= set(study.pairs), name
     beside = [study.measures[0].published(asdict(cell)) for cell in study.cells(False)]
     assert study.question.endswith("?")
     assert bool(study.source) or not any(beside)
@@ -91,7 +90,6 @@ def test_pairs_and_claims_are_about_rows(study: Study) -> None:
 @every
 def test_a_row_is_one_way_to_ask(study: Study) -> None:
     """Two studies may share a row; they never give one name to two ways. One without a model says what it is asked."""
-    assert study.routes is STUDY_ROUTES[study.name]
     for name, route in study.routes.items():
         assert WAYS[name] == route
         assert route.name == name
@@ -155,7 +153,7 @@ def test_claims_are_judged_by_their_own_cells(study: Study, strength: float) -> 
     """Reproduced on the side of the finding, if large enough where it names a size; not reproduced on the other. Cells
     that it is not about show the opposite, and that says nothing."""
     factors = {cell.id: asdict(cell) for cell in study.cells(False)}
-    for claim in study.claims:
+    for name, claim in study.claims.items():
         shown = claim.shown_by
         right = {"equal": min(strength, 1.0), "lower": 1 / strength, "higher": strength}[shown.expected]
         wrong = 3.0 if shown.expected == "equal" else 1 / right
@@ -165,9 +163,9 @@ def test_claims_are_judged_by_their_own_cells(study: Study, strength: float) -> 
             for cell in study.cells(False)
             if cell.name == a
         ]
-        (one,) = [one for one in claims.judge(study, factors, ratios) if one["id"] == claim.id]
+        (one,) = [one for one in claims.judge(study, factors, ratios) if one["id"] == name]
         enough = strength > (1 if shown.expected == "equal" else max(1, SIZE_SHARE * (shown.size or 0)))
-        assert one["verdict"] == (REPRODUCED if enough else NOT_REPRODUCED), claim.id
+        assert one["verdict"] == (REPRODUCED if enough else NOT_REPRODUCED), name
 
 
 @pytest.mark.parametrize(
@@ -181,7 +179,7 @@ def test_claims_are_judged_by_their_own_cells(study: Study, strength: float) -> 
 )
 def test_a_claim_is_about_some_cells(study: str, claim: str, inside: dict[str, Any], outside: dict[str, Any]) -> None:
     """What other cells show says nothing of it."""
-    (found,) = [one.shown_by for one in STUDIES[study].claims if one.id == claim]
+    found = STUDIES[study].claims[claim].shown_by
     blank = asdict(Cell("", ""))
     assert (found.about(blank | inside), found.about(blank | outside)) == (True, False)
 
@@ -258,8 +256,8 @@ def test_a_ratio_shows_a_claim_or_contradicts_it(claim: Ratios, found: dict[str,
 )
 def test_only_all_together_decide_a_claim(found: list[dict[str, object]], verdict: str) -> None:
     """Reproduced where every ratio shows it, not reproduced where every one contradicts it; the cause is a factor."""
-    claim = Claim("C1", "a is faster", "0.5x", FASTER)
-    study = Study("s", "Q?", "", {}, lambda _: [], {("a", "b"): "x"}, [Measure("p50, ms", P50)], claims=[claim])
+    claims_ = {"C1": Claim("a is faster", "0.5x", FASTER)}
+    study = Study("s", "Q?", "", lambda _: [], {("a", "b"): "x"}, [Measure("p50, ms", P50)], claims=claims_)
     (judged,) = claims.judge(study, {Cell(name, name).id: {} for name in "ab"}, found)
     assert (judged["id"], judged["verdict"]) == ("C1", verdict)
     assert ("bytes sent: 1" in judged["cause"]) == (bool(found) and found[0]["measure"] == P50)
