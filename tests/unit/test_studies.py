@@ -13,16 +13,13 @@ from bench.measure.measured import Cell
 from bench.measure.plan import START_S
 from bench.result import Interval
 from bench.studies import STUDIES
-from bench.studies.distance import CITY, FEW, OCEAN, WORLD, published_kb
-from bench.studies.encodings import ONE
+from bench.studies.distance import FEW, WORLD
 from bench.studies.format import FAR, FORMAT_ONLY, SERVER, WHOLE
-from bench.studies.frames import FULL_HD
 from bench.studies.study import P50, PER_SECOND, RECEIVED, SIZE_SHARE, Claim, Measure, Ratios, Study, per_calls
 from locustfiles.routes import ROUTES
 from locustfiles.study_routes import WAYS, first_size, offered
 from locustfiles.study_routes import distance as lists
-from locustfiles.study_routes.encodings import KSERVE, MANY
-from locustfiles.study_routes.frames import GRPC, HD, IN_PROCESS, SHM, ZMQ
+from locustfiles.study_routes.encodings import KSERVE
 from tests.unit.tiny_artifacts import declare
 
 REPRODUCED, NOT_REPRODUCED, CANNOT_TELL = "reproduced", "not reproduced", "cannot tell"
@@ -54,74 +51,24 @@ def test_every_cell_can_be_asked(study: Study, quick: bool, tmp_path: Path, monk
         assert (3 * seconds <= QUICK_S) if quick else (study.blocks * seconds <= FULL_S)
 
 
-@pytest.mark.parametrize(
-    ("name", "full", "quick", "factors"),
-    [
-        ("torchserve", 36, 12, {"photo": 3, "users": 2, "gather": 2}),
-        ("base", 42, 17, {"photo": 4, "size": 2, "users": 2, "gather": 2}),
-        ("encodings", 28, 12, {"size": 3}),
-        ("distance", 36, 10, {"size": 3, "distance": 4, "policy": 2}),
-        ("frames", 22, 11, {"size": 2}),
-        ("format", 30, 10, {"batch": 2, "users": 2, "distance": 4}),
-    ],
-)
-def test_the_cells_are_those_of_the_issue(name: str, full: int, quick: int, factors: Mapping[str, int]) -> None:
-    """So many, and so many values of each factor; every other factor has one."""
-    cells = [asdict(cell) for cell in STUDIES[name].cells(False)]
-    found = {factor: len({cell[factor] for cell in cells}) for factor in cells[0] if factor not in ("name", "route")}
-    assert (len(cells), len(STUDIES[name].cells(True))) == (full, quick)
-    assert {factor: count for factor, count in found.items() if count > 1} == factors
-
-
 @every
-def test_pairs_and_claims_are_about_rows(study: Study) -> None:
-    """A claim compares pairs that the study compares, of rows that it has; published numbers have a source."""
-    names = {name for pair in study.pairs for name in pair}
-    assert names == {cell.name for cell in study.cells(False)}
+def test_pairs_claims_and_rows_fit(study: Study) -> None:
+    """A claim compares pairs that the study compares, of rows that it has; published numbers have a source. Two studies
+    may share a row, but never give one name to two ways; one without a model says what it is asked."""
+    rows = {cell.name for cell in study.cells(False)}
+    assert rows == {name for pair in study.pairs for name in pair}
     for name, claim in study.claims.items():
         assert set(claim.shown_by.pairs) <= set(study.pairs), name
     beside = [study.measures[0].published(asdict(cell)) for cell in study.cells(False)]
     assert study.question.endswith("?")
     assert bool(study.source) or not any(beside)
     assert study.advice
-    assert all(set(numbers) == names for numbers in study.declared.values())
-
-
-@every
-def test_a_row_is_one_way_to_ask(study: Study) -> None:
-    """Two studies may share a row; they never give one name to two ways. One without a model says what it is asked."""
+    assert all(set(numbers) == rows for numbers in study.declared.values())
     for name, route in study.routes.items():
         assert WAYS[name] == route
         assert route.name == name
         assert name not in ROUTES or route is ROUTES[name]
         assert bool(route.asks) == route.modelless
-        assert route.cluster in (*ROUTES, "echo-http", "echo-grpc", "seldon-http", "seldon-grpc") or "frames" in name
-
-
-@pytest.mark.parametrize(
-    ("study", "factors", "expected"),
-    [
-        ("torchserve", {"name": "torchserve-http", "photo": "360x640", "gather": True}, [0.628]),
-        ("torchserve", {"name": "torchserve-http", "photo": "360x640"}, []),
-        ("base", {"name": "echo-http-structured", "gather": True}, [0.0723, 0.0611, 0.0583]),
-        ("base", {"name": "echo-httpx-base64", "photo": "1080x1920", "gather": True}, [0.8056]),
-        ("base", {"name": "echo-grpc-binary", "photo": "720x1280"}, []),
-        ("encodings", {"name": "seldon-grpc-ndarray-raw", "size": MANY}, [46.03]),
-        ("encodings", {"name": "seldon-grpc-tftensor-raw", "size": ONE}, []),
-        ("distance", {"route": lists.GRPC_NEW} | ACROSS, [55457, 22730, 22745]),
-        ("distance", {"route": lists.PROTOBUF} | ACROSS | {"distance": CITY}, [665]),
-        ("distance", {"route": lists.GRPC} | ACROSS | {"size": FEW}, []),
-        ("distance", {"route": lists.GRPC} | ACROSS | {"distance": OCEAN}, []),
-        ("frames", {"name": SHM}, [95]),
-        ("format", {"route": "onnx-http", "batch": 8}, [869.2, 1466.9]),
-        ("format", {"route": "onnx-http", "batch": 8, "distance": FAR}, []),
-    ],
-)
-def test_published_numbers_stand_beside_their_rows(study: str, factors: dict[str, Any], expected: list[float]) -> None:
-    """As they were published, beside the cells that they were published for."""
-    assert list(STUDIES[study].measures[0].published(asdict(Cell("", "")) | factors).values()) == expected
-    sizes = [published_kb({"route": lists.GZIP, "size": size}) for size in (FEW, lists.LIST, "100000")]
-    assert (sizes, published_kb({"route": lists.GRPC, "size": FEW})) == ([59, 576, 5600], None)
 
 
 def test_a_long_call_has_a_long_visit() -> None:
@@ -172,9 +119,7 @@ def test_claims_are_judged_by_their_own_cells(study: Study, strength: float) -> 
     ("study", "claim", "inside", "outside"),
     [
         ("base", "B3a", {"gather": True, "photo": "360x640"}, {"gather": True, "photo": "1080x1920"}),
-        ("encodings", "E2", {"size": ONE}, {"size": MANY}),
         ("distance", "D1", ACROSS, ACROSS | {"policy": "cold"}),
-        ("format", "F2", {"distance": FAR}, {}),
     ],
 )
 def test_a_claim_is_about_some_cells(study: str, claim: str, inside: dict[str, Any], outside: dict[str, Any]) -> None:
@@ -196,12 +141,11 @@ def test_claims_about_sizes_are_judged_by_the_bytes(compressed: int, marks: list
     """Of equal cells, as they were counted; a cell with a mark says nothing."""
     study = STUDIES["distance"]
     received = {lists.JSON: 1_600_000, lists.GZIP: compressed, lists.PROTOBUF: 605_000}
-    cells = [Cell(row, row, size=lists.LIST, distance="0ms-1000mbit") for row in received]
+    cells = [Cell(row, row, size=lists.LIST) for row in received]
     cells.append(replace(cells[0], size=FEW))  # its like is not there
     factors = {cell.id: asdict(cell) for cell in cells}
     found = [
-        {"id": cell.id, RECEIVED: received[cell.route], "marks": marks if cell.route == lists.GZIP else []}
-        for cell in cells
+        {"id": cell.id, RECEIVED: received[cell.route], "marks": marks * (cell.route == lists.GZIP)} for cell in cells
     ]
     ratios = claims.sizes(study, factors, found)
     assert len(ratios) == 2
@@ -282,7 +226,7 @@ def test_the_page_offers_a_study_where_it_is_told_to(monkeypatch: pytest.MonkeyP
         offered()
 
 
-# ---- the questions answered
+# ---- the questions answered: with the numbers of a result in tests/static/test_results.py
 
 
 def said(study: str, *ratios: Mapping[str, Any]) -> str:
@@ -291,60 +235,10 @@ def said(study: str, *ratios: Mapping[str, Any]) -> str:
     return STUDIES[study].answer({"cells": cells, "analysis": {"ratios": ratios}})
 
 
-def cell_of(study: str, row: str, **factors: Any) -> Cell:
-    """The first cell of the row that has these factors."""
-    return next(
-        cell
-        for cell in STUDIES[study].cells(False)
-        if cell.name == row and all(getattr(cell, name) == value for name, value in factors.items())
-    )
-
-
 @others
 def test_without_a_verdict_there_is_no_answer(study: Study) -> None:
     """A result without ratios answers nothing."""
     assert study.answer({"cells": [], "analysis": {"ratios": [], "cells": []}}) == ""
-
-
-def test_the_answers_of_base_and_torchserve() -> None:
-    """With the light client and with httpx, where both have a verdict; of gathers alone."""
-    cell = cell_of("base", "echo-grpc-structured", gather=True)
-    ways = {"echo-http": 1.5, "echo-httpx": 3.0}
-    light, original = (between(cell, f"{way}-structured", value, PER_SECOND) for way, value in ways.items())
-    assert said("base", light, original).endswith("1.50x for structured requests (3.00x where httpx asks).")
-    assert said("base", light) == ""
-    gather, alone = (cell_of("torchserve", "torchserve-grpc", gather=gather) for gather in (True, False))
-    ratios = [between(cell, "torchserve-http", value, PER_SECOND) for cell, value in ((gather, 0.97), (alone, 2.0))]
-    assert said("torchserve", *ratios).endswith("in gathers of 20: 0.97x with gRPC as REST.")
-
-
-def test_the_answer_of_distance() -> None:
-    """Across the world: what a kept connection, a channel per call and the encoding make of it."""
-    rows = (
-        (lists.GRPC, lists.PROTOBUF, 1.01),
-        (lists.GRPC_NEW, lists.PROTOBUF, 6.91),
-        (lists.PROTOBUF, lists.JSON, 0.82),
-    )
-    grpc, new, form = (between(cell_of("distance", a, distance=WORLD), b, value) for a, b, value in rows)
-    whole = said("distance", grpc, new, form)
-    for words in ("300 ms", "1.01 times as long", "6.91 times with a channel per call", "0.82 times as long as with"):
-        assert words in whole
-    assert "6.91" not in said("distance", grpc)
-    assert said("distance", new) == ""
-
-
-def test_the_answer_of_frames() -> None:
-    """What each way keeps of one process's frames, best first, size by size; a row without a verdict is left out."""
-    hd, full = (cell_of("frames", SHM, size=size) for size in (HD, FULL_HD))
-    ratios = [
-        between(replace(hd, name=GRPC), IN_PROCESS, 0.3, PER_SECOND),
-        between(hd, IN_PROCESS, 0.97, PER_SECOND),
-        between(full, IN_PROCESS, 0.98, PER_SECOND),
-        between(replace(hd, name=ZMQ), IN_PROCESS, 0.6, PER_SECOND, verdict="no verdict"),
-        between(hd, ZMQ, 1.5, PER_SECOND),
-    ]
-    ratios[0]["a"] = ratios[3]["a"] = hd.id
-    assert f"{HD} {SHM} 0.97, {GRPC} 0.3; at {FULL_HD} {SHM} 0.98." in said("frames", *ratios)
 
 
 def test_the_answer_of_encodings_counts_encode_call_and_decode() -> None:
