@@ -14,23 +14,10 @@ from typing import Any
 
 from bench.measure.measured import Cell
 from bench.studies.study import MEDIAN, PER_SECOND, Claim, Measure, Ratios, Study, cross, ratios_of, rows_of
-from locustfiles.study_routes.frames import (
-    BASE64_HTTP,
-    DOUBLE,
-    GRPC,
-    HD,
-    HEX_HTTP,
-    HTTP_ROWS,
-    IN_PROCESS,
-    JPEG_HTTP,
-    MULTIPART_HTTP,
-    PYBASE64_HTTP,
-    ROWS,
-    SHM,
-    STREAM,
-    ZMQ,
-)
+from locustfiles.study_routes.frames import HD, ROWS
 
+BASELINE = "frames-in-process"
+HTTP_ROWS = [row for row in ROWS if row.startswith("frames-http-")]
 FULL_HD = "1920x1080"
 
 # How often all of a frame, or of its encoded form, is written to another place in memory between the camera's decoder
@@ -38,31 +25,31 @@ FULL_HD = "1920x1080"
 # The change itself is none. A *socket* is two: into the kernel and out of it. What is said is one way; the other is the
 # same, and over HTTP one more: the client's parser gives its buffer as bytes.
 COPIES: Mapping[str, int] = {
-    IN_PROCESS: 0,
-    SHM: 0,
-    DOUBLE: 0,
+    BASELINE: 0,
+    "frames-shm-zmq": 0,
+    "frames-shm-zmq-double": 0,
     # The socket: ZeroMQ sends from where the frame is, and receives a part this large into its own place.
-    ZMQ: 2 + 2,
+    "frames-zmq": 2 + 2,
     # tobytes; into the message; serialized; to gRPC's slice; the socket; slices to bytes; parsed; the field to bytes.
-    GRPC: 9 + 9,
-    STREAM: 9 + 9,
+    "frames-grpc": 9 + 9,
+    "frames-grpc-stream": 9 + 9,
     # JPEG; base64; JSON text; its bytes; the socket; blocks joined; to text; JSON's string; from base64; from JPEG. All
     # but the last are of what is a tenth of a frame in size.
-    JPEG_HTTP: 11 + 12,
+    "frames-http-jpeg": 11 + 12,
     # base64; JSON text; its bytes; the socket; blocks joined; to text; JSON's string; from base64.
-    PYBASE64_HTTP: 9 + 10,
+    "frames-http-pybase64": 9 + 10,
     # As pybase64; and base64 to text, text to base64.
-    BASE64_HTTP: 11 + 12,
+    "frames-http-base64": 11 + 12,
     # As pybase64; and hex to text.
-    HEX_HTTP: 10 + 11,
+    "frames-http-hex": 10 + 11,
     # There: the form; the socket; the parser's pieces; its file; from there. Back: tobytes; the socket; blocks joined.
-    MULTIPART_HTTP: 6 + 5,
+    "frames-http-multipart": 6 + 5,
 }
 
 
 def cells(quick: bool) -> Sequence[Cell]:
     """Every row with one user: at 720p, and in the whole study at 1080p."""
-    base = Cell(IN_PROCESS, IN_PROCESS, target="direct")
+    base = Cell(BASELINE, BASELINE, target="direct")
     return cross(base, size=[HD] if quick else [HD, FULL_HD], route=list(ROWS))
 
 
@@ -76,44 +63,44 @@ CLAIMS = {
     "shared-memory": Claim(
         "Shared memory is the fastest way to share video frames between processes.",
         "95 fps, ZMQ 50, gRPC 25, HTTP 3.5 to 8.2",
-        Ratios([(SHM, row) for row in (ZMQ, GRPC, *HTTP_ROWS)], "higher", PER_SECOND),
+        Ratios([("frames-shm-zmq", row) for row in ("frames-zmq", "frames-grpc", *HTTP_ROWS)], "higher", PER_SECOND),
     ),
     "one-process": Claim(
         "Even shared memory has fewer frames per second than one process alone.",
         "95 fps against 105",
-        Ratios([(SHM, IN_PROCESS)], "lower", PER_SECOND),
+        Ratios([("frames-shm-zmq", BASELINE)], "lower", PER_SECOND),
     ),
     "zmq-grpc": Claim(
         "ZMQ carries twice the frames of gRPC.",
         "50 fps against 25",
-        Ratios([(ZMQ, GRPC)], "higher", PER_SECOND, size=2.0),
+        Ratios([("frames-zmq", "frames-grpc")], "higher", PER_SECOND, size=2.0),
     ),
     "grpc-http": Claim(
         "gRPC is much faster than HTTP.",
         "25 fps against 8.2 (JPEG), 4.4, 4.1, 4.0 and 3.5",
-        Ratios([(GRPC, row) for row in HTTP_ROWS], "higher", PER_SECOND, size=3.0),
+        Ratios([("frames-grpc", row) for row in HTTP_ROWS], "higher", PER_SECOND, size=3.0),
     ),
     "jpeg-first": Claim(
         "JPEG and then base64 is faster than base64 of the pixels.",
         "8.2 fps against 4.1 (4.4 with pybase64)",
-        Ratios([(JPEG_HTTP, BASE64_HTTP), (JPEG_HTTP, PYBASE64_HTTP)], "higher", PER_SECOND),
+        Ratios([("frames-http-jpeg", f"frames-http-{row}") for row in ("base64", "pybase64")], "higher", PER_SECOND),
     ),
     "simd-base64": Claim(
         "pybase64 is only a little faster than Python's base64.",
         "4.4 fps against 4.1",
-        Ratios([(PYBASE64_HTTP, BASE64_HTTP)], "higher", PER_SECOND),
+        Ratios([("frames-http-pybase64", "frames-http-base64")], "higher", PER_SECOND),
     ),
     "multipart": Claim(
         "A multipart upload and download is slower even than base64.",
         "3.5 fps against 4.1",
-        Ratios([(MULTIPART_HTTP, BASE64_HTTP)], "lower", PER_SECOND),
+        Ratios([("frames-http-multipart", "frames-http-base64")], "lower", PER_SECOND),
     ),
 }
 
 PAIRS: Mapping[tuple[str, str], str] = (
-    {(row, IN_PROCESS): "transport" for row in ROWS if row != IN_PROCESS}
+    {(row, BASELINE): "transport" for row in ROWS if row != BASELINE}
     | {pair: "transport" for claim in CLAIMS.values() for pair in claim.shown_by.pairs}
-    | {(STREAM, GRPC): "stream", (PYBASE64_HTTP, BASE64_HTTP): "base64"}
+    | {("frames-grpc-stream", "frames-grpc"): "stream", ("frames-http-pybase64", "frames-http-base64"): "base64"}
 )
 
 
@@ -121,7 +108,7 @@ def answer(result: Any) -> str:
     """What each way keeps of the frames per second of one process, size by size."""
     kept: dict[str, list[tuple[float, str]]] = {}
     for (row, other), cell, ratio in ratios_of(result, PER_SECOND):
-        if other == IN_PROCESS and ratio["value"] and ratio["verdict"] != "no verdict":
+        if other == BASELINE and ratio["value"] and ratio["verdict"] != "no verdict":
             kept.setdefault(cell["size"], []).append((ratio["value"], row))
     said = [
         f"{size} {', '.join(f'{name} {share:.3g}' for share, name in sorted(found, reverse=True))}"
@@ -133,10 +120,8 @@ def answer(result: Any) -> str:
 FRAMES = Study(
     name="frames",
     question="What does it cost to have a video frame changed in another process?",
-    source=(
-        "GitHub repository hootoovv/frame_comm_benchmark, commit b672a500e7abffe5e1e14e3bf9d5c09628b6519a, "
-        "readme.md (11 March 2024)"
-    ),
+    source="GitHub repository hootoovv/frame_comm_benchmark, commit b672a500e7abffe5e1e14e3bf9d5c09628b6519a, "
+    "readme.md (11 March 2024)",
     cells=cells,
     pairs=PAIRS,
     measures=(

@@ -113,14 +113,6 @@ def read(answer: Answer) -> Pixels:
     return answer.frame
 
 
-IN_PROCESS, SHM, ZMQ = "frames-in-process", "frames-shm-zmq", "frames-zmq"
-DOUBLE = "frames-shm-zmq-double"
-GRPC, STREAM = "frames-grpc", "frames-grpc-stream"
-JPEG_HTTP, PYBASE64_HTTP, BASE64_HTTP = "frames-http-jpeg", "frames-http-pybase64", "frames-http-base64"
-HEX_HTTP, MULTIPART_HTTP = "frames-http-hex", "frames-http-multipart"
-HTTP_ROWS = (JPEG_HTTP, PYBASE64_HTTP, BASE64_HTTP, HEX_HTTP, MULTIPART_HTTP)
-
-
 def _row(name: str, path: str, client: Callable[..., Client], protocol: str, kind: str = "", **more: Any) -> Route:
     server = {"none": "in-process:0", "gRPC": "frames:50051"}.get(protocol, "frames:8000")
     headers = {"content-type": kind} if kind else {}
@@ -129,9 +121,8 @@ def _row(name: str, path: str, client: Callable[..., Client], protocol: str, kin
 
 
 def _text(name: str, how: Text, **more: Any) -> Route:
-    return _row(
-        name, f"/frames/{name.rpartition('-')[2]}", partial(TextFrames, how), "HTTP", "application/json", **more
-    )
+    path = f"/frames/{name.rpartition('-')[2]}"
+    return _row(name, path, partial(TextFrames, how), "HTTP", "application/json", **more)
 
 
 _SERVICE = "/fiveway.transport.v1.FrameService"
@@ -139,16 +130,16 @@ _FORM = f"multipart/form-data; boundary={BOUNDARY}"
 ROWS: Mapping[str, Route] = {
     route.name: route
     for route in (
-        _row(IN_PROCESS, "", InProcess, "none"),
-        _row(SHM, "zmq", SharedMemory, "ZeroMQ"),
-        _row(DOUBLE, "zmq", DoubleBuffered, "ZeroMQ"),
-        _row(ZMQ, "zmq", ZmqFrames, "ZeroMQ"),
-        _row(GRPC, f"{_SERVICE}/Change", partial(GrpcFrames, UNARY), "gRPC"),
-        _row(STREAM, f"{_SERVICE}/ChangeStream", partial(GrpcFrames, BOTH), "gRPC", messages=BOTH),
-        _text(JPEG_HTTP, JPEG, check=near, tolerance=TOLERANCE),
-        _text(PYBASE64_HTTP, PYBASE64),
-        _text(BASE64_HTTP, BASE64),
-        _text(HEX_HTTP, HEX),
-        _row(MULTIPART_HTTP, "/frames/multipart", MultipartFrames, "HTTP", _FORM),
+        _row("frames-in-process", "", InProcess, "none"),
+        _row("frames-shm-zmq", "zmq", SharedMemory, "ZeroMQ"),
+        _row("frames-shm-zmq-double", "zmq", DoubleBuffered, "ZeroMQ"),
+        _row("frames-zmq", "zmq", ZmqFrames, "ZeroMQ"),
+        _row("frames-grpc", f"{_SERVICE}/Change", partial(GrpcFrames, UNARY), "gRPC"),
+        _row("frames-grpc-stream", f"{_SERVICE}/ChangeStream", partial(GrpcFrames, BOTH), "gRPC", messages=BOTH),
+        _text("frames-http-jpeg", JPEG, check=near, tolerance=TOLERANCE),
+        _text("frames-http-pybase64", PYBASE64),
+        _text("frames-http-base64", BASE64),
+        _text("frames-http-hex", HEX),
+        _row("frames-http-multipart", "/frames/multipart", MultipartFrames, "HTTP", _FORM),
     )
 }
