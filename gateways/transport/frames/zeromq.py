@@ -113,20 +113,17 @@ class ZmqServer(threading.Thread):
 
     def answer(self, parts: Sequence[zmq.Frame]) -> Sequence[bytes | memoryview]:
         """The parts of an answer; never raises."""
-
-        def done() -> bytes:
-            return b'{"cpu_ms": %.3f}' % self._usage.spent_ms()
-
         try:
             asked = _head(parts[0])
             width, height = asked.get("width"), asked.get("height")
+            changed = []
             if "slot" in asked:
                 self._slots.change(asked["slot"], width, height)
-                return [done()]
-            if len(parts) != 2:
+            elif len(parts) == 2:
+                changed = [change(pixels(parts[1].buffer, width, height)).data]
+            else:
                 raise ServeError(Status.INVALID, f"{len(parts)} parts: send a JSON head, and the frame or a slot")
-            changed = change(pixels(parts[1].buffer, width, height))
-            return [done(), changed.data]
+            return [b'{"cpu_ms": %.3f}' % self._usage.spent_ms(), *changed]
         except Exception as error:
             failure = told(error, log)
             return [json.dumps({"error": {"code": failure.status.grpc, "message": failure.message}}).encode()]
