@@ -16,7 +16,7 @@ from fiveway.transport.v1 import distance_pb2 as pb
 from numpy.typing import NDArray
 
 from locustfiles.answers import Check, WrongAnswer
-from locustfiles.clients import ANSWERS, Answer, Client, Payload
+from locustfiles.clients import ANSWERS, UNARY, Answer, Client, Payload
 from locustfiles.clients.policy import ColdClient
 from locustfiles.payloads import Images
 from locustfiles.routes import Format, Route
@@ -90,20 +90,13 @@ def read_gzip(answer: Answer) -> Vectors:
     return read_json(Answer(gzip.decompress(answer.body)))
 
 
-def read_list(answer: Answer) -> Vectors:
-    return np.array(_coordinates(pb.ListVectorsResponse.FromString(answer.body)))
-
-
-def read_stream(per_message: int, answer: Answer) -> Vectors:
-    """Message by message, as a program gets them."""
-    step = per_message * VECTOR_BYTES
-    messages = (answer.body[start : start + step] for start in range(0, len(answer.body), step))
-    return np.array([row for message in messages for row in _coordinates(pb.StreamVectorsResponse.FromString(message))])
-
-
-def _coordinates(message: pb.ListVectorsResponse | pb.StreamVectorsResponse) -> list[tuple[float, ...]]:
-    ends = [(vector.start, vector.end) for vector in message.vectors]
-    return [(a.x, a.y, a.z, b.x, b.y, b.z) for a, b in ends]
+def read_protobuf(per_message: int, answer: Answer) -> Vectors:
+    """One list, or message by message, as a program gets them."""
+    kind = pb.StreamVectorsResponse if per_message else pb.ListVectorsResponse
+    step = per_message * VECTOR_BYTES or len(answer.body)
+    messages = (kind.FromString(answer.body[start : start + step]) for start in range(0, len(answer.body), step))
+    ends = ((vector.start, vector.end) for message in messages for vector in message.vectors)
+    return np.array([(a.x, a.y, a.z, b.x, b.y, b.z) for a, b in ends])
 
 
 # ---- the rows
@@ -111,9 +104,8 @@ def _coordinates(message: pb.ListVectorsResponse | pb.StreamVectorsResponse) -> 
 
 def _new_channel(*about: Any, **more: Any) -> Client:
     """A channel for every call, inside its clock, whatever the policy."""
-    from locustfiles.clients.grpcio import (
-        GrpcioClient,
-    )  # patched by gevent where calls are made, not where this is read
+    # Not above: gevent patches it where calls are made, not where this is read.
+    from locustfiles.clients.grpcio import GrpcioClient
 
     return ColdClient(lambda: GrpcioClient(*about, **more))
 
@@ -131,11 +123,9 @@ def _rest(name: str, encoding: str, check: Check, read: Callable[[Answer], Vecto
 
 def _grpc(name: str, *, per_message: int = 0, new: bool = False, options: Options = ()) -> Route:
     """A list, or a stream of messages of so many vectors."""
-    form = Format("gRPC", partial(_ask, per_message), check_protobuf, read_list, grpcio=True, options=options)
-    if new:
-        form = replace(form, client=_new_channel)
-    if per_message:
-        form = replace(form, read=partial(read_stream, per_message), messages=ANSWERS)
+    encode, read = partial(_ask, per_message), partial(read_protobuf, per_message)
+    form = Format("gRPC", encode, check_protobuf, read, grpcio=True, options=options)
+    form = replace(form, client=_new_channel if new else None, messages=ANSWERS if per_message else UNARY)
     path = f"/fiveway.transport.v1.DistanceService/{'StreamVectors' if per_message else 'ListVectors'}"
     return Route(name, path, "echo-grpc:50051", form, of="echo-grpc", asks="vectors", modelless=True)
 
@@ -149,7 +139,7 @@ ROWS: Mapping[str, Route] = {
     for route in (
         _rest(JSON, "json", check_json, read_json),
         _rest(GZIP, "json-gzip", check_gzip, read_gzip),
-        _rest(PROTOBUF, "protobuf", check_protobuf, read_list),
+        _rest(PROTOBUF, "protobuf", check_protobuf, partial(read_protobuf, 0)),
         _grpc(GRPC),
         _grpc(STREAM, per_message=1),
         _grpc(CHUNKS, per_message=CHUNK),

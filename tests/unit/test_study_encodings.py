@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from seldon import prediction_pb2
 from tritonclient.grpc.service_pb2 import ModelInferRequest, ModelInferResponse
 
 from bench.studies.encodings import ONE
@@ -20,33 +19,22 @@ from locustfiles.study_routes.encodings import MANY, RAW, SELDON, kserve_json, k
 from tests.unit.tiny_artifacts import tiny
 
 
-def sent(row: str, size: str) -> bytes:
-    return WAYS[row].format.encode(Images((), Path(), "", size)).body
-
-
-def answered(row: str, size: str) -> Answer:
-    """What the gateway answers to a row's request."""
-    route = WAYS[row]
-    serve = payload.answer_json if route.cluster == "seldon-http" else payload.answer_proto
-    return Answer(serve(sent(row, size), route.headers.get("x-mode"), Stages()))
-
-
 @pytest.mark.parametrize("size", [ONE, MANY])
 @pytest.mark.parametrize("row", SELDON)
 def test_every_form_holds_the_same_values_and_is_read_alike(row: str, size: str) -> None:
     """Whatever the form, the gateway's array has the published benchmark's values: integers from 0, in one row. It
     answers with one number: decoded, the sum of the values; raw, 1."""
-    if WAYS[row].cluster == "seldon-http":
-        named, decoded = payload.decode_json(json.loads(sent(row, size)))
-    else:
-        named, decoded = payload.decode_proto(prediction_pb2.SeldonMessage.FromString(sent(row, size)))
+    route = WAYS[row]
+    written = payload.JSON if route.cluster == "seldon-http" else payload.PROTO
+    body = route.format.encode(Images((), Path(), "", size)).body
+    parse, decode, _ = written
+    named, decoded = decode(parse(body))
     assert named == row.removesuffix(RAW).rpartition("-")[2]
     assert decoded.shape == (1, int(size))
     assert np.array_equal(decoded, values(size))
-    form = WAYS[row].format
-    found = answered(row, size)
-    form.check(found, 1)
-    assert form.read(found).tolist() == [1.0 if RAW in row else values(size).sum()]
+    found = Answer(payload.answer(written, body, route.headers.get("x-mode"), Stages()))
+    route.format.check(found, 1)
+    assert route.format.read(found).tolist() == [1.0 if RAW in row else values(size).sum()]
 
 
 @pytest.mark.parametrize("row", ["seldon-http-ndarray", "seldon-grpc-ndarray"])

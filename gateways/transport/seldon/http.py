@@ -34,10 +34,11 @@ async def _predict(request: Request) -> Response:
     """One SeldonMessage in, one out."""
     expect(request, "application/json")
     body = await whole(request, MAX_BODY, "values")
-    answer = payload.answer_json(body, request.headers.get("x-mode"), stages_of(request))
+    answer = payload.answer(payload.JSON, body, request.headers.get("x-mode"), stages_of(request))
     return Response(answer, media_type="application/json")
 
 
 async def _health(_: Request) -> Response:
     """200 if a prediction is answered, through the same queue as everyone's."""
-    return Response(payload.answer_json(b'{"data":{"ndarray":[1]}}', None, Stages()), media_type="application/json")
+    answer = payload.answer(payload.JSON, b'{"data":{"ndarray":[1]}}', None, Stages())
+    return Response(answer, media_type="application/json")

@@ -9,6 +9,7 @@ the values: one number too, which shows that all of them arrived. Raw, it looks 
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -56,29 +57,17 @@ DTYPES = {
 }
 
 
-def answer_json(body: bytes, mode: str | None, stages: Stages) -> bytes:
-    """The answer to a JSON request. Raises ServeError."""
-    return _answer(mode, stages, lambda: parse_json(body), decode_json, encode_json)
+Written = tuple[Callable[[bytes], Any], Callable[[Any], tuple[str, Array]], Callable[[str, Array], bytes]]
+"""How messages are written: what parses one, what makes form and array of it, and what writes an answer."""
 
 
-def answer_proto(body: bytes, mode: str | None, stages: Stages) -> bytes:
-    """The answer to a serialized SeldonMessage. Raises ServeError."""
-    proto = "Seldon's prediction.proto"
-    return _answer(mode, stages, lambda: parse(pb.SeldonMessage, body, proto), decode_proto, encode_proto)
-
-
-def _answer[M](
-    mode: str | None,
-    stages: Stages,
-    read: Callable[[], M],
-    decode: Callable[[M], tuple[str, Array]],
-    encode: Callable[[str, Array], bytes],
-) -> bytes:
-    """The way of a message, whatever it is written in."""
+def answer(written: Written, body: bytes, mode: str | None, stages: Stages) -> bytes:
+    """The answer to a request. Raises ServeError."""
+    read, decode, encode = written
     if mode not in (None, DECODED, RAW):
         raise _invalid(f"x-mode is {mode!r}: send {DECODED} or {RAW}, or leave it out")
     with stages.stage("parse"):
-        message = read()
+        message = read(body)
     form, result = "tftensor", ONE
     if mode != RAW:
         with stages.stage("decode"):
@@ -169,6 +158,10 @@ def encode_proto(form: str, array: Array) -> bytes:
     else:
         values = _to_tftensor(array)
     return pb.SeldonMessage(data=pb.DefaultData(**{form: values}), meta=pb.Meta()).SerializeToString()
+
+
+JSON: Written = (parse_json, decode_json, encode_json)
+PROTO: Written = (partial(parse, pb.SeldonMessage, proto="Seldon's prediction.proto"), decode_proto, encode_proto)
 
 
 def _from_tensor(tensor: pb.Tensor) -> Array:
