@@ -53,8 +53,7 @@ def cells(quick: bool) -> Sequence[Cell]:
     """What was published, and where windows, connections and sizes make the difference."""
 
     def some(rows: Sequence[str], size: str, *distances: str, policy: str = POOLED) -> list[Cell]:
-        base = Cell("", "", size=size, policy=policy)
-        return cross(base, distance=distances, route=rows)
+        return cross(Cell("", "", size=size, policy=policy), distance=distances, route=rows)
 
     if quick:
         return [

@@ -4,7 +4,7 @@ Its published tables are in published/ (README.md there says where they are from
 them; H5 is about two devices, so `scripts/compare` judges it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from statistics import median
 from typing import Any
@@ -50,11 +50,8 @@ def published(route: str, batch: int, users: int, measure: str) -> dict[str, flo
     return {row["gpu"]: float(row[column]) for row in rows}
 
 
-def _of(measure: Measure, table: str) -> Measure:
-    def beside(cell: Mapping[str, Any]) -> Mapping[str, float]:
-        return published(cell["route"], cell["batch"], cell["users"], table)
-
-    return replace(measure, published=beside)
+def _beside(table: str) -> Callable[[Mapping[str, Any]], Mapping[str, float]]:
+    return lambda cell: published(cell["route"], cell["batch"], cell["users"], table)
 
 
 def cells(quick: bool) -> list[Cell]:
@@ -173,9 +170,9 @@ FIVEWAY = Study(
         ("trt-grpc", "onnx-grpc"): "engine",
     },
     measures=(
-        _of(MEDIAN, P50),
-        _of(Measure("images per second", PER_SECOND), PER_SECOND),
-        _of(Measure("server compute, ms", COMPUTE), SERVER_COMPUTE),
+        replace(MEDIAN, published=_beside(P50)),
+        Measure("images per second", PER_SECOND, published=_beside(PER_SECOND)),
+        Measure("server compute, ms", COMPUTE, published=_beside(SERVER_COMPUTE)),
     ),
     columns=("batch", "users"),
     claims=CLAIMS,

@@ -11,8 +11,7 @@ A *frame* costs the same work in every row, all of it on the clock of its call:
 
 What a row adds is its transport and its own encoding and decoding, on both sides, for every frame: here that is what is
 measured, so Payload.body is the camera's frame and the client of a row does the rest (locustfiles/clients/frames.py).
-"Client encode" and "client decode" are therefore nothing. As the client works as hard as the server, its CPU time is a
-result and no reason for doubt: the study has no gate.
+"Client encode" and "client decode" are therefore nothing.
 
 `frames-shm-zmq-double` is *double buffered*: a call takes a frame, and reads and draws the one before it, which the
 server changed in the meantime. Its frames per second stand beside the others', but a frame is drawn one call later.

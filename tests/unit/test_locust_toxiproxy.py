@@ -12,10 +12,18 @@ from locustfiles.toxiproxy import Distance
 from tests.unit.locust_servers import Reply, answering
 
 
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [("0ms-100mbit", Distance(0, 100)), ("25ms-1000mbit", Distance(25, 1000)), ("300ms-10mbit", Distance(300, 10))],
+)
+def test_a_distance_is_a_round_trip_and_a_bandwidth(text: str, found: Distance) -> None:
+    """Whole milliseconds, whole megabits."""
+    assert toxiproxy.parse(text) == found
+
+
 @pytest.mark.parametrize("text", ["150", "150ms", "-2ms-100mbit", "150ms-0mbit", "150ms-100", "far", "1e3ms-1mbit"])
-def test_a_distance_is_a_round_trip_and_a_bandwidth(text: str) -> None:
-    """Whole milliseconds, whole megabits; another text is refused with an example."""
-    assert toxiproxy.parse("0ms-100mbit") == Distance(0, 100)
+def test_another_text_is_refused_with_an_example(text: str) -> None:
+    """The message shows how to write it."""
     with pytest.raises(ValueError, match="like 150ms-100mbit"):
         toxiproxy.parse(text)
 
@@ -64,11 +72,15 @@ def test_what_was_there_before_is_taken_off(proxy: Toxiproxy) -> None:
     assert [kind for stream, kind, _ in of if stream == "downstream"] == ["tcp", "bandwidth", "latency"]
 
 
-def test_a_failure_says_what_the_proxy_said(proxy: Toxiproxy, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A refused toxic is no distance; where there is no proxy, as the profile is off by default, how to start it."""
+def test_a_failure_says_what_the_proxy_said(proxy: Toxiproxy) -> None:
+    """A refused toxic is no distance."""
     proxy.fails = "toxics"
     with pytest.raises(CallError, match="the distance proxy: HTTP 409"):
         toxiproxy.apply("2ms-1mbit")
+
+
+def test_without_a_proxy_it_says_how_to_start_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The profile is off by default."""
     monkeypatch.setattr(toxiproxy, "API", "http://127.0.0.1:1")
     with pytest.raises(CallError, match="--profile transport up"):
         toxiproxy.apply("2ms-1mbit")
