@@ -1,9 +1,9 @@
 """The claims of a published study, judged on our ratios: a verdict is on the published finding.
 
 A finding is *reproduced* when every ratio that was measured shows it, *not reproduced* when every one contradicts it,
-and else we *cannot tell*; a finding about all cells (Claim.everywhere) is refuted by one ratio. "No difference shown"
+and else we *cannot tell*; a finding about all cells (Ratios.everywhere) is refuted by one ratio. "No difference shown"
 contradicts nothing by itself: it does where the whole interval lies within SAME, because that shows that the two are
-the same (Claim.same_shows may say otherwise). That is what shows a finding that they are EQUAL, which is contradicted
+the same (Ratios.same_shows may say otherwise). That is what shows a finding that they are EQUAL, which is contradicted
 where the whole interval lies outside. A finding with a size is contradicted by every interval that does not reach
 SIZE_SHARE of it, whatever else it shows.
 """
@@ -26,7 +26,7 @@ from bench.studies.study import (
     SAME,
     SIZE_SHARE,
     TIME,
-    Claim,
+    Ratios,
     Study,
 )  # fmt: skip
 
@@ -50,12 +50,13 @@ def judge(study: Study, cells: Factors, ratios: Sequence[Ratio], found: Iterable
     ours = {id_ for id_, cell in cells.items() if all(cell[name] == first[name] for name in study.setting)}
     here = [ratio for ratio in ratios if ratio["a"] in ours]
     known = {cell.id: cell for cell in found}
-    return [_judge(study, claim, _about(claim, here, cells), known) for claim in study.claims]
+    return [_judge(study, name, _about(claim.shown_by, here, cells), known) for name, claim in study.claims.items()]
 
 
 def sizes(study: Study, factors: Factors, cells: Iterable[Any]) -> list[Ratio]:
     """Ratios of the bytes received per call, of the analysed `cells` that claims about RECEIVED set side by side."""
-    pairs = {pair for claim in study.claims if claim.measure == RECEIVED for pair in claim.pairs}
+    shown = [claim.shown_by for claim in study.claims.values()]
+    pairs = {pair for ratios in shown if ratios.measure == RECEIVED for pair in ratios.pairs}
     known = {_row_and_rest(factors[cell["id"]]): cell for cell in cells}
     found = []
     for (row, rest), mine in known.items():
@@ -78,8 +79,8 @@ def _size(pair: tuple[str, str], a: Any, b: Any) -> Ratio:
     return about | dict.fromkeys(("value", "low", "high"), value) | {"verdict": verdict}
 
 
-def side(claim: Claim, ratio: Ratio) -> str:
-    """What one ratio says of a claim."""
+def side(claim: Ratios, ratio: Ratio) -> str:
+    """What one ratio says of a claim that these ratios would show."""
     if ratio["verdict"] == "no verdict" or ratio["low"] is None:
         return UNCLEAR
     low, high, verdict = ratio["low"], ratio["high"], ratio["verdict"]
@@ -99,14 +100,14 @@ def side(claim: Claim, ratio: Ratio) -> str:
     return SHOWS if verdict == claim.expected else CONTRADICTS
 
 
-def _about(claim: Claim, ratios: Iterable[Ratio], cells: Factors) -> list[Ratio]:
+def _about(claim: Ratios, ratios: Iterable[Ratio], cells: Factors) -> list[Ratio]:
     """The ratios of its pairs and measure, where its cells are; with `largest`, in the cells with the most of it."""
     found = [
         ratio
         for ratio in ratios
         if (ratio["a_name"], ratio["b_name"]) in claim.pairs
         and ratio["measure"] == _measure(claim, ratio)
-        and claim.where(cells[ratio["a"]])
+        and claim.about(cells[ratio["a"]])
     ]
     if not claim.largest:
         return found
@@ -114,23 +115,24 @@ def _about(claim: Claim, ratios: Iterable[Ratio], cells: Factors) -> list[Ratio]
     return [ratio for ratio in found if ratio[claim.largest] == most > 1]
 
 
-def _measure(claim: Claim, ratio: Ratio) -> str:
+def _measure(claim: Ratios, ratio: Ratio) -> str:
     if claim.measure != TIME:
         return claim.measure
     return P50 if ratio["users"] == 1 else PER_SECOND
 
 
-def _judge(study: Study, claim: Claim, ratios: Sequence[Ratio], found: Mapping[str, Found]) -> Judged:
+def _judge(study: Study, name: str, ratios: Sequence[Ratio], found: Mapping[str, Found]) -> Judged:
+    claim = study.claims[name]
     if not ratios:
         text = "No cell of it was measured: run the whole study."
-        return Judged(claim.id, claim.says, claim.published, CANNOT_TELL, text, "")
-    sides = [(ratio, side(claim, ratio)) for ratio in ratios]
+        return Judged(name, claim.says, claim.published, CANNOT_TELL, text, "")
+    sides = [(ratio, side(claim.shown_by, ratio)) for ratio in ratios]
     shown = {word for _, word in sides}
-    refuted = shown == {CONTRADICTS} or (claim.everywhere and CONTRADICTS in shown)
+    refuted = shown == {CONTRADICTS} or (claim.shown_by.everywhere and CONTRADICTS in shown)
     decided: Verdict = NOT_REPRODUCED if refuted else CANNOT_TELL
     verdict: Verdict = REPRODUCED if shown == {SHOWS} else decided
     counted = ""
-    if claim.everywhere and refuted:  # a few that refute it are enough
+    if claim.shown_by.everywhere and refuted:  # a few that refute it are enough
         against = [(ratio, word) for ratio, word in sides if word == CONTRADICTS]
         sides, counted = against[:REASONS], f"{len(against)} of {len(ratios)} ratios contradict it; "
     text = counted + "; ".join(f"{_number(ratio)}: {word}" for ratio, word in sides)
@@ -139,10 +141,10 @@ def _judge(study: Study, claim: Claim, ratios: Sequence[Ratio], found: Mapping[s
     a, b = deciding["a"], deciding["b"]
     kind = study.pairs.get((deciding["a_name"], deciding["b_name"]), "")
     more = study.explain(found[a], found[b], kind) if a in found and b in found else ""
-    nothing = "it was counted" if claim.measure == RECEIVED else "no measured factor differs by more than 5 %"
+    nothing = "it was counted" if claim.shown_by.measure == RECEIVED else "no measured factor differs by more than 5 %"
     why = "; ".join(deciding["why"][:REASONS]) or nothing
     cause = f"{deciding['a_name']} against {deciding['b_name']}: {why}."
-    return Judged(claim.id, claim.says, claim.published, verdict, f"{text}.", f"{more}. {cause}" if more else cause)
+    return Judged(name, claim.says, claim.published, verdict, f"{text}.", f"{more}. {cause}" if more else cause)
 
 
 def _number(ratio: Ratio) -> str:

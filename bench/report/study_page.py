@@ -40,8 +40,7 @@ def page(result: Result, folder: str, *others: tuple[Result, str]) -> str:
             raise ResultError(f"{where} is of {other.study}, not of {study.name}: give results of one study")
         made.add(Heading(_again(result, other)), *_measured(study, other, where), *_found(study, other))
     if study.flaws:
-        flaws = [f"{flaw.rstrip('.')}. Shown by: {factor.rstrip('.')}." for flaw, factor in study.flaws]
-        made.add(Items(flaws, "What was wrong with the original, and what shows it"))
+        made.add(Items(study.flaws, "What was wrong with the original, and what shows it"))
     if study.advice:
         made.add(Items(study.advice, "What to do"))
     made.add(Heading("Run it"), Code([f"$ ./scripts/bench {study.name}"]))

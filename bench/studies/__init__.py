@@ -11,6 +11,6 @@ from bench.studies.frames import FRAMES
 from bench.studies.study import Study
 from bench.studies.torchserve import TORCHSERVE
 
-_ALL: tuple[Study, ...] = (FIVEWAY, TORCHSERVE, BASE, ENCODINGS, DISTANCE, FRAMES, FORMAT)
-
-STUDIES: Mapping[str, Study] = {study.name: study for study in _ALL}
+STUDIES: Mapping[str, Study] = {
+    study.name: study for study in (FIVEWAY, TORCHSERVE, BASE, ENCODINGS, DISTANCE, FRAMES, FORMAT)
+}

@@ -6,24 +6,11 @@ slowly: the row `...-new` does as it did. The rows are in locustfiles/study_rout
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bench.measure.measured import Cell
-from bench.studies.study import (
-    EQUAL,
-    HIGHER,
-    LOWER,
-    MEDIAN,
-    P50,
-    PER_SECOND,
-    RECEIVED,
-    Claim,
-    Measure,
-    Study,
-    cross,
-    rows_of,
-)
+from bench.studies.study import MEDIAN, PER_SECOND, RECEIVED, Claim, Measure, Ratios, Study, cross, ratios_of, rows_of
 from locustfiles import toxiproxy
 from locustfiles.clients.policy import COLD, POOLED
 from locustfiles.study_routes.distance import (
@@ -36,7 +23,6 @@ from locustfiles.study_routes.distance import (
     JSON,
     LIST,
     PROTOBUF,
-    ROWS,
     STREAM,
     VECTOR_BYTES,
 )
@@ -67,8 +53,7 @@ def cells(quick: bool) -> Sequence[Cell]:
     """What was published, and where windows, connections and sizes make the difference."""
 
     def some(rows: Sequence[str], size: str, *distances: str, policy: str = POOLED) -> list[Cell]:
-        base = Cell("", "", size=size, policy=policy)
-        return cross(base, distance=distances, route=rows)
+        return cross(Cell("", "", size=size, policy=policy), distance=distances, route=rows)
 
     if quick:
         return [
@@ -88,136 +73,84 @@ def cells(quick: bool) -> Sequence[Cell]:
     ]
 
 
-# ---- what was published
-
-_COLUMNS = {
-    JSON: "rest_json", PROTOBUF: "rest_protobuf", GRPC: "grpc_list", GRPC_NEW: "grpc_list", STREAM: "grpc_stream",
-}  # fmt: skip
-_DISTANCES = {
-    ("Eindhoven", "Eindhoven"): NEAR,
-    ("Eindhoven", "Frankfurt"): CITY,
-    ("Eindhoven", "Sydney"): WORLD,
-    ("Frankfurt", "Sydney"): WORLD,
-    ("Sydney", "Frankfurt"): WORLD,
-    ("Frankfurt", "Frankfurt"): NEAR,
-    ("Sydney", "Sydney"): NEAR,
-}
-
-
 def published(cell: Mapping[str, Any]) -> Mapping[str, float]:
     """ms per 10 calls, by the way it was measured on; nothing for what was not published."""
-    column = _COLUMNS.get(cell["route"])
-    if column is None or cell["size"] != LIST:
-        return {}
+    row_name = cell["route"].removesuffix("-new")
     return {
-        f"{row['client']} to {row['server']}": float(row[column])
+        f"{row['client']} to {row['server']}": float(row[row_name])
         for row in rows_of("distance_ms_per_10_calls.csv")
-        if _DISTANCES[row["client"], row["server"]] == cell["distance"]
+        if row_name in row and (LIST, row["distance"]) == (cell["size"], cell["distance"])
     }
 
 
 def published_kb(cell: Mapping[str, Any]) -> float | None:
     """The size of an answer's body in KiB, which the page calls kB."""
-    column = {JSON: "json", GZIP: "json_gzip", PROTOBUF: "protobuf"}.get(cell["route"])
     sizes = {row["vectors"]: row for row in rows_of("distance_response_kb.csv")}
-    return float(sizes[cell["size"]][column]) if column and cell["size"] in sizes else None
+    found = sizes.get(cell["size"], {}).get(cell["route"])
+    return float(found) if found else None
 
 
-def _at(*distances: str, size: str = LIST) -> Callable[[Mapping[str, Any]], bool]:
-    return lambda cell: cell["distance"] in distances and cell["size"] == size and cell["policy"] == POOLED
+def _at(*distances: str) -> Mapping[str, Any]:
+    return {"distance": distances, "size": LIST, "policy": POOLED}
 
 
-CLAIMS = (
-    Claim(
-        "D1",
+CLAIMS = {
+    "D1": Claim(
         "Across the world a gRPC list takes 4.7 times as long as REST with protobuf, by their method: a channel a call",
         "11,658 against 55,457 ms for 10 calls from Eindhoven to Sydney; 4,930 against 22,730 from Frankfurt",
-        [(GRPC_NEW, PROTOBUF)],
-        HIGHER,
-        where=_at(WORLD),
-        size=4.7,
+        Ratios([(GRPC_NEW, PROTOBUF)], "higher", where=_at(WORLD), size=4.7),
     ),
-    Claim(
-        "D2",
+    "D2": Claim(
         "And so it is with one connection that is kept",
         "the same numbers: they stand for gRPC on the page",
-        [(GRPC, PROTOBUF)],
-        HIGHER,
-        where=_at(WORLD),
-        size=4.7,
+        Ratios([(GRPC, PROTOBUF)], "higher", where=_at(WORLD), size=4.7),
     ),
-    Claim(
-        "D3",
+    "D3": Claim(
         "From Eindhoven to Frankfurt, 12 ms, a gRPC list takes 2.5 times as long, by their method",
         "665 against 1,689 ms for 10 calls from Eindhoven to Frankfurt",
-        [(GRPC_NEW, PROTOBUF)],
-        HIGHER,
-        where=_at(CITY),
-        size=2.5,
+        Ratios([(GRPC_NEW, PROTOBUF)], "higher", where=_at(CITY), size=2.5),
     ),
-    Claim(
-        "D4",
+    "D4": Claim(
         "On one machine a gRPC list takes 1.5 times as long, by their method",
         "77 against 118 ms for 10 calls",
-        [(GRPC_NEW, PROTOBUF)],
-        HIGHER,
-        where=_at(NEAR),
-        size=1.5,
+        Ratios([(GRPC_NEW, PROTOBUF)], "higher", where=_at(NEAR), size=1.5),
     ),
-    Claim(
-        "D5",
+    "D5": Claim(
         "On one machine a gRPC stream of single vectors takes 15 times as long as a list",
         "118 against 1,764 ms for 10 calls",
-        [(STREAM, GRPC)],
-        HIGHER,
-        where=_at(NEAR),
-        size=15,
+        Ratios([(STREAM, GRPC)], "higher", where=_at(NEAR), size=15),
     ),
-    Claim(
-        "D6",
+    "D6": Claim(
         "Across the world a stream of single vectors takes as long as a list",
         "55,457 against 57,537 ms for 10 calls",
-        [(STREAM, GRPC)],
-        EQUAL,
-        where=_at(WORLD),
+        Ratios([(STREAM, GRPC)], "equal", where=_at(WORLD)),
     ),
-    Claim(
-        "D7",
+    "D7": Claim(
         "REST is faster with protobuf than with JSON, near and far",
         "77 against 326 ms for 10 calls on one machine, 665 against 883 to Frankfurt, 11,658 against 16,161 to Sydney",
-        [(PROTOBUF, JSON)],
-        LOWER,
-        where=_at(NEAR, CITY, WORLD),
+        Ratios([(PROTOBUF, JSON)], "lower", where=_at(NEAR, CITY, WORLD)),
     ),
-    Claim(
-        "D8",
+    "D8": Claim(
         "Compressed JSON is as small as protobuf",
         "59, 576 and 5,600 kB against 59, 586 and 5,720",
-        [(GZIP, PROTOBUF)],
-        EQUAL,
-        measure=RECEIVED,
+        Ratios([(GZIP, PROTOBUF)], "equal", RECEIVED),
     ),
-    Claim(
-        "D9",
+    "D9": Claim(
         "JSON is 2.6 times as large as protobuf",
         "156, 1,520 and 15,220 kB against 59, 586 and 5,720",
-        [(JSON, PROTOBUF)],
-        HIGHER,
-        measure=RECEIVED,
-        size=2.6,
+        Ratios([(JSON, PROTOBUF)], "higher", RECEIVED, size=2.6),
     ),
-)
+}
 
 
-def answer(result: Mapping[str, Any]) -> str:
+def answer(result: Any) -> str:
     """Across the world, by the ratios of a result."""
-    factors = {cell["id"]: cell for cell in result["cells"]}
     times = {
-        (ratio["a_name"], ratio["b_name"]): f"{ratio['value']:.2f} times"
-        for ratio in result["analysis"]["ratios"]
-        if ratio["measure"] == P50 and ratio["value"] and _at(WORLD)(factors[ratio["a"]])
+        pair: f"{ratio['value']:.2f} times"
+        for pair, cell, ratio in ratios_of(result)
+        if ratio["value"] and (cell["distance"], cell["size"], cell["policy"]) == (WORLD, LIST, POOLED)
     }
-    kept, new, form = (times.get(pair) for pair in ((GRPC, PROTOBUF), (GRPC_NEW, PROTOBUF), (PROTOBUF, JSON)))
+    kept, new, form = map(times.get, ((GRPC, PROTOBUF), (GRPC_NEW, PROTOBUF), (PROTOBUF, JSON)))
     if not kept:
         return ""
     way = toxiproxy.parse(WORLD)
@@ -234,7 +167,6 @@ DISTANCE = Study(
     question="JSON or protobuf, REST or gRPC, for long lists and over long ways?",
     source="Luc Engelen, Sending Data to the Other Side of the World: JSON vs Protocol Buffers and REST vs gRPC,"
     " Kabisa, 19 February 2019; GitHub repository ljpengelen/RPC, commit b0bf69856b37d8df6468e9915b821ff9b9c3d390",
-    routes=ROWS,
     cells=cells,
     pairs={
         (GRPC, PROTOBUF): "protocol",
@@ -256,17 +188,12 @@ DISTANCE = Study(
     claims=CLAIMS,
     published_kb=published_kb,
     flaws=(
-        (
-            "Every gRPC call opened a channel, REST calls shared a connection: a new one has a handshake, settings and"
-            " TCP's slow start before it",
-            f"connections: {GRPC_NEW} against {GRPC}",
-        ),
-        (
-            "How much may be under way at once was left to each library",
-            f"window: {GRPC_64K} and {CHUNKS_64K} against {GRPC} and {CHUNKS}",
-        ),
-        ("Each vector of a stream was a message of its own", f"messages: {STREAM} against {CHUNKS}"),
-        ("JSON was timed without compression and sized with it", f"compression: {GZIP} against {JSON}"),
+        "Every gRPC call opened a channel, REST calls shared a connection: a new one has a handshake, settings and"
+        f" TCP's slow start before it. Shown by: connections: {GRPC_NEW} against {GRPC}.",
+        "How much may be under way at once was left to each library."
+        f" Shown by: window: {GRPC_64K} and {CHUNKS_64K} against {GRPC} and {CHUNKS}.",
+        f"Each vector of a stream was a message of its own. Shown by: messages: {STREAM} against {CHUNKS}.",
+        f"JSON was timed without compression and sized with it. Shown by: compression: {GZIP} against {JSON}.",
     ),
     advice=(
         "Keep connections: a new one waits several round trips before its first large answer is whole.",

@@ -13,24 +13,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bench.measure.measured import Cell
-from bench.studies.study import HIGHER, LOWER, MEDIAN, PER_SECOND, Claim, Measure, Study, cross, rows_of
-from locustfiles.study_routes.frames import (
-    BASE64_HTTP,
-    DOUBLE,
-    GRPC,
-    HD,
-    HEX_HTTP,
-    HTTP_ROWS,
-    IN_PROCESS,
-    JPEG_HTTP,
-    MULTIPART_HTTP,
-    PYBASE64_HTTP,
-    ROWS,
-    SHM,
-    STREAM,
-    ZMQ,
-)
+from bench.studies.study import MEDIAN, PER_SECOND, Claim, Measure, Ratios, Study, cross, ratios_of, rows_of
+from locustfiles.study_routes.frames import HD, ROWS
 
+BASELINE = "frames-in-process"
+HTTP_ROWS = [row for row in ROWS if row.startswith("frames-http-")]
 FULL_HD = "1920x1080"
 
 # How often all of a frame, or of its encoded form, is written to another place in memory between the camera's decoder
@@ -38,121 +25,91 @@ FULL_HD = "1920x1080"
 # The change itself is none. A *socket* is two: into the kernel and out of it. What is said is one way; the other is the
 # same, and over HTTP one more: the client's parser gives its buffer as bytes.
 COPIES: Mapping[str, int] = {
-    IN_PROCESS: 0,
-    SHM: 0,
-    DOUBLE: 0,
+    BASELINE: 0,
+    "frames-shm-zmq": 0,
+    "frames-shm-zmq-double": 0,
     # The socket: ZeroMQ sends from where the frame is, and receives a part this large into its own place.
-    ZMQ: 2 + 2,
+    "frames-zmq": 2 + 2,
     # tobytes; into the message; serialized; to gRPC's slice; the socket; slices to bytes; parsed; the field to bytes.
-    GRPC: 9 + 9,
-    STREAM: 9 + 9,
+    "frames-grpc": 9 + 9,
+    "frames-grpc-stream": 9 + 9,
     # JPEG; base64; JSON text; its bytes; the socket; blocks joined; to text; JSON's string; from base64; from JPEG. All
     # but the last are of what is a tenth of a frame in size.
-    JPEG_HTTP: 11 + 12,
+    "frames-http-jpeg": 11 + 12,
     # base64; JSON text; its bytes; the socket; blocks joined; to text; JSON's string; from base64.
-    PYBASE64_HTTP: 9 + 10,
+    "frames-http-pybase64": 9 + 10,
     # As pybase64; and base64 to text, text to base64.
-    BASE64_HTTP: 11 + 12,
+    "frames-http-base64": 11 + 12,
     # As pybase64; and hex to text.
-    HEX_HTTP: 10 + 11,
+    "frames-http-hex": 10 + 11,
     # There: the form; the socket; the parser's pieces; its file; from there. Back: tobytes; the socket; blocks joined.
-    MULTIPART_HTTP: 6 + 5,
+    "frames-http-multipart": 6 + 5,
 }
 
 
 def cells(quick: bool) -> Sequence[Cell]:
     """Every row with one user: at 720p, and in the whole study at 1080p."""
-    base = Cell(IN_PROCESS, IN_PROCESS, target="direct")
+    base = Cell(BASELINE, BASELINE, target="direct")
     return cross(base, size=[HD] if quick else [HD, FULL_HD], route=list(ROWS))
 
 
-_PUBLISHED_ROWS = {
-    "baseline_in_process": IN_PROCESS,
-    "shm_zmq": SHM,
-    "zmq": ZMQ,
-    "grpc": GRPC,
-    "jpeg_base64_http": JPEG_HTTP,
-    "pybase64_http": PYBASE64_HTTP,
-    "base64_http": BASE64_HTTP,
-    "hex_http": HEX_HTTP,
-    "multipart_http": MULTIPART_HTTP,
-}
-FPS: Mapping[str, float] = {_PUBLISHED_ROWS[row["method"]]: float(row["fps"]) for row in rows_of("frames_fps.csv")}
-"""Row -> the published frames per second, of a video whose size is not said."""
-
-
 def published(cell: Mapping[str, Any]) -> Mapping[str, float]:
-    """Beside both sizes."""
-    found = FPS.get(cell["name"])
+    """Frames per second of a video whose size is not said: they stand beside both sizes."""
+    found = {row["row"]: float(row["fps"]) for row in rows_of("frames_fps.csv")}.get(cell["name"])
     return {"published": found} if found else {}
 
 
-def _claim(name: str, says: str, numbers: str, pairs: Sequence[tuple[str, str]], side: str, **more: Any) -> Claim:
-    return Claim(name, says, numbers, pairs, side, measure=PER_SECOND, **more)
-
-
-CLAIMS = (
-    _claim(
-        "shared-memory",
+CLAIMS = {
+    "shared-memory": Claim(
         "Shared memory is the fastest way to share video frames between processes.",
         "95 fps, ZMQ 50, gRPC 25, HTTP 3.5 to 8.2",
-        [(SHM, row) for row in (ZMQ, GRPC, *HTTP_ROWS)],
-        HIGHER,
+        Ratios([("frames-shm-zmq", row) for row in ("frames-zmq", "frames-grpc", *HTTP_ROWS)], "higher", PER_SECOND),
     ),
-    _claim(
-        "one-process",
+    "one-process": Claim(
         "Even shared memory has fewer frames per second than one process alone.",
         "95 fps against 105",
-        [(SHM, IN_PROCESS)],
-        LOWER,
+        Ratios([("frames-shm-zmq", BASELINE)], "lower", PER_SECOND),
     ),
-    _claim("zmq-grpc", "ZMQ carries twice the frames of gRPC.", "50 fps against 25", [(ZMQ, GRPC)], HIGHER, size=2.0),
-    _claim(
-        "grpc-http",
+    "zmq-grpc": Claim(
+        "ZMQ carries twice the frames of gRPC.",
+        "50 fps against 25",
+        Ratios([("frames-zmq", "frames-grpc")], "higher", PER_SECOND, size=2.0),
+    ),
+    "grpc-http": Claim(
         "gRPC is much faster than HTTP.",
         "25 fps against 8.2 (JPEG), 4.4, 4.1, 4.0 and 3.5",
-        [(GRPC, row) for row in HTTP_ROWS],
-        HIGHER,
-        size=3.0,
+        Ratios([("frames-grpc", row) for row in HTTP_ROWS], "higher", PER_SECOND, size=3.0),
     ),
-    _claim(
-        "jpeg-first",
+    "jpeg-first": Claim(
         "JPEG and then base64 is faster than base64 of the pixels.",
         "8.2 fps against 4.1 (4.4 with pybase64)",
-        [(JPEG_HTTP, BASE64_HTTP), (JPEG_HTTP, PYBASE64_HTTP)],
-        HIGHER,
+        Ratios([("frames-http-jpeg", f"frames-http-{row}") for row in ("base64", "pybase64")], "higher", PER_SECOND),
     ),
-    _claim(
-        "simd-base64",
+    "simd-base64": Claim(
         "pybase64 is only a little faster than Python's base64.",
         "4.4 fps against 4.1",
-        [(PYBASE64_HTTP, BASE64_HTTP)],
-        HIGHER,
+        Ratios([("frames-http-pybase64", "frames-http-base64")], "higher", PER_SECOND),
     ),
-    _claim(
-        "multipart",
+    "multipart": Claim(
         "A multipart upload and download is slower even than base64.",
         "3.5 fps against 4.1",
-        [(MULTIPART_HTTP, BASE64_HTTP)],
-        LOWER,
+        Ratios([("frames-http-multipart", "frames-http-base64")], "lower", PER_SECOND),
     ),
-)
+}
 
 PAIRS: Mapping[tuple[str, str], str] = (
-    {(row, IN_PROCESS): "transport" for row in ROWS if row != IN_PROCESS}
-    | {pair: "transport" for claim in CLAIMS for pair in claim.pairs}
-    | {(STREAM, GRPC): "stream", (PYBASE64_HTTP, BASE64_HTTP): "base64"}
+    {(row, BASELINE): "transport" for row in ROWS if row != BASELINE}
+    | {pair: "transport" for claim in CLAIMS.values() for pair in claim.shown_by.pairs}
+    | {("frames-grpc-stream", "frames-grpc"): "stream", ("frames-http-pybase64", "frames-http-base64"): "base64"}
 )
 
 
-def answer(result: Mapping[str, Any]) -> str:
+def answer(result: Any) -> str:
     """What each way keeps of the frames per second of one process, size by size."""
-    sizes = {cell["id"]: cell["size"] for cell in result["cells"]}
     kept: dict[str, list[tuple[float, str]]] = {}
-    for ratio in result["analysis"]["ratios"]:
-        to_baseline = (ratio["b_name"], ratio["measure"]) == (IN_PROCESS, PER_SECOND)
-        if to_baseline and ratio["value"] and ratio["verdict"] != "no verdict":
-            kept.setdefault(sizes[ratio["a"]], []).append((ratio["value"], ratio["a_name"]))
+    for (row, other), cell, ratio in ratios_of(result, PER_SECOND):
+        if other == BASELINE and ratio["value"] and ratio["verdict"] != "no verdict":
+            kept.setdefault(cell["size"], []).append((ratio["value"], row))
     said = [
         f"{size} {', '.join(f'{name} {share:.3g}' for share, name in sorted(found, reverse=True))}"
         for size, found in kept.items()
@@ -163,11 +120,8 @@ def answer(result: Mapping[str, Any]) -> str:
 FRAMES = Study(
     name="frames",
     question="What does it cost to have a video frame changed in another process?",
-    source=(
-        "GitHub repository hootoovv/frame_comm_benchmark, commit b672a500e7abffe5e1e14e3bf9d5c09628b6519a, "
-        "readme.md (11 March 2024)"
-    ),
-    routes=ROWS,
+    source="GitHub repository hootoovv/frame_comm_benchmark, commit b672a500e7abffe5e1e14e3bf9d5c09628b6519a, "
+    "readme.md (11 March 2024)",
     cells=cells,
     pairs=PAIRS,
     measures=(
@@ -179,22 +133,15 @@ FRAMES = Study(
     columns=("size",),
     claims=CLAIMS,
     flaws=(
-        (
-            "In shared memory nothing was changed: the server copied the buffer onto itself, so a frame that it never "
-            "touched would have looked the same.",
-            "every row's frame is changed by the server, and every answer is checked",
-        ),
-        (
-            "Video decoding, drawing text and a window with a wait of a millisecond were in every number, and the size "
-            "of the video is not said: the ratios are of that work too.",
-            "size: the same work at 720p and at 1080p, drawn, but not shown",
-        ),
-        (
-            "Each way was run once, by editing the program; frames per second were the mean of the last three, read "
-            "off the window.",
-            "blocks in random order, intervals",
-        ),
-        ("The HTTP client had no session: a connection for every frame.", "policy: --policy pooled,cold"),
+        "In shared memory nothing was changed: the server copied the buffer onto itself, so a frame that it never"
+        " touched would have looked the same."
+        " Shown by: every row's frame is changed by the server, and every answer is checked.",
+        "Video decoding, drawing text and a window with a wait of a millisecond were in every number, and the size of"
+        " the video is not said: the ratios are of that work too."
+        " Shown by: size: the same work at 720p and at 1080p, drawn, but not shown.",
+        "Each way was run once, by editing the program; frames per second were the mean of the last three, read off the"
+        " window. Shown by: blocks in random order, intervals.",
+        "The HTTP client had no session: a connection for every frame. Shown by: policy: --policy pooled,cold.",
     ),
     advice=(
         "On one host, decode into shared memory and send its name: nothing is copied, a small message is what is left.",

@@ -1,16 +1,16 @@
 """What a study is made of: rows, cells, what is compared with what, and the claims that were published."""
 
 import csv
-import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from bench.measure.measured import GATE, Cell
 from bench.measure.split import PARTS
 from bench.result import Analysis, Found, Interval, Judged
 from locustfiles.routes import Route
+from locustfiles.study_routes import STUDY_ROUTES
 
 PUBLISHED = Path(__file__).with_name("published")
 P50, PER_SECOND, RECEIVED = "p50_ms", "images_per_s", "received_bytes_per_image"
@@ -18,7 +18,7 @@ TIME = "time"
 """P50 of one caller, and with more of them the inverse of PER_SECOND: what a caller waits for."""
 LOWER: Final = "lower"
 HIGHER: Final = "higher"
-EQUAL = "equal"
+EQUAL: Final = "equal"
 REPRODUCED: Final = "reproduced"
 NOT_REPRODUCED: Final = "not reproduced"
 CANNOT_TELL: Final = "cannot tell"
@@ -58,24 +58,19 @@ def per_calls(calls: int) -> Measure:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
-    """A published finding, as ratios that would show it."""
+class Ratios:
+    """The ratios that would show a finding."""
 
-    id: str
-    says: str
-    """The finding in one sentence, as published."""
-    published: str
-    """The published numbers that it rests on."""
     pairs: Sequence[tuple[str, str]]
     """(a, b): the ratio a / b of two rows, in every cell that `where` takes."""
-    expected: str
-    """LOWER or HIGHER: on which side of 1 the ratio is where the finding holds. EQUAL: within SAME."""
+    expected: Literal["lower", "higher", "equal"]
+    """On which side of 1 the ratio is where the finding holds; equal: within SAME."""
     measure: str = P50
     """P50, PER_SECOND, TIME, or RECEIVED: bytes on the wire, which are counted and have no interval."""
-    where: Callable[[Mapping[str, Any]], bool] = lambda cell: True
-    """By the factors of a's cell."""
+    where: Mapping[str, Any] = field(default_factory=dict)
+    """Factor of a's cell -> its value, or a tuple of those that it may have."""
     size: float | None = None
-    """How large the published ratio is (its inverse where LOWER), for a finding that names a size: `7x faster`. It is
+    """How large the published ratio is (its inverse where `lower`), for a finding that names a size: `7x faster`. It is
     reproduced where the interval reaches SIZE_SHARE of it."""
     largest: str = ""
     """A factor: of what was measured only its largest value counts, which is above 1 (`large batches`)."""
@@ -86,6 +81,22 @@ class Claim:
     or None: nothing."""
     everywhere: bool = False
     """A finding about all cells: a single ratio that contradicts it refutes it."""
+
+    def about(self, cell: Mapping[str, Any]) -> bool:
+        """Whether `where` takes a cell with these factors."""
+        allowed = ((cell[name], value if isinstance(value, tuple) else (value,)) for name, value in self.where.items())
+        return all(found in values for found, values in allowed)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A published finding."""
+
+    says: str
+    """The finding in one sentence, as published."""
+    published: str
+    """The published numbers that it rests on."""
+    shown_by: Ratios
 
 
 SIZE_SHARE = 0.8
@@ -99,8 +110,6 @@ class Study:
     question: str
     source: str
     """Who published it, and where; empty for a study of our own."""
-    routes: Mapping[str, Route]
-    """Row -> the way to ask. Rows that are routes of the stack are taken from there."""
     cells: Callable[[bool], Sequence[Cell]]
     """The cells of the whole study, or (True) of its quick form."""
     pairs: Mapping[tuple[str, str], str]
@@ -111,12 +120,13 @@ class Study:
     """The factors whose values are the columns of a table; those left, each once, are its tables."""
     unit: str = ""
     """What a `size` counts, as a plural: `values`."""
-    claims: Sequence[Claim] = ()
+    claims: Mapping[str, Claim] = field(default_factory=dict)
+    """Name of a finding -> the finding."""
     published_kb: Callable[[Mapping[str, Any]], float | None] = lambda cell: None
     """By the factors of a cell: the published size of its answer, in KiB."""
-    flaws: Sequence[tuple[str, str]] = field(default_factory=tuple)
-    """(what was wrong with the original, which factor of ours shows it)."""
-    advice: Sequence[str] = field(default_factory=tuple)
+    flaws: Sequence[str] = ()
+    """What was wrong with the original, and which factor of ours shows it."""
+    advice: Sequence[str] = ()
     """What a practitioner should do."""
     answer: Callable[[Any], str] = lambda result: ""
     """The study's question, answered in one sentence from the numbers of a Result; empty: no answer."""
@@ -140,12 +150,12 @@ class Study:
     across: Callable[[Analysis, Analysis, tuple[str, str]], Judged] | None = None
     """Judges the claim that is about two devices, of their analyses and names."""
 
-    def published(self, cell: Mapping[str, Any]) -> Mapping[str, float]:
-        """By the factors of a cell: where it was measured -> the published number in the unit of the first measure."""
-        return self.measures[0].published(cell)
+    @property
+    def routes(self) -> Mapping[str, Route]:
+        """Row -> the way to ask."""
+        return STUDY_ROUTES[self.name]
 
 
-@functools.cache
 def rows_of(file: str) -> list[dict[str, str]]:
     """The lines of a published table, without its comments."""
     lines = [line for line in (PUBLISHED / file).read_text().splitlines() if not line.startswith("#")]
@@ -158,3 +168,11 @@ def cross(base: Cell, **factors: Sequence[Any]) -> list[Cell]:
     for name, values in factors.items():
         cells = [replace(cell, **{name: value}) for cell in cells for value in values]
     return [replace(cell, name=cell.route) for cell in cells]
+
+
+def ratios_of(result: Any, measure: str = P50) -> Iterator[tuple[tuple[str, str], Mapping[str, Any], Any]]:
+    """(its two rows, the factors of a's cell, the ratio) of every ratio of a Result that is about `measure`."""
+    cells = {cell["id"]: cell for cell in result["cells"]}
+    for ratio in result["analysis"]["ratios"]:
+        if ratio["measure"] == measure:
+            yield (ratio["a_name"], ratio["b_name"]), cells[ratio["a"]], ratio

@@ -12,7 +12,7 @@ from typing import Any
 
 from bench.figures import figure
 from bench.measure.measured import Cell
-from bench.studies.study import EQUAL, LOWER, MEDIAN, PER_SECOND, Claim, Study, cross, per_calls, rows_of
+from bench.studies.study import MEDIAN, PER_SECOND, Claim, Ratios, Study, cross, per_calls, ratios_of, rows_of
 from locustfiles.payloads import photo_sizes
 from locustfiles.study_routes.torchserve import ROWS
 
@@ -23,11 +23,8 @@ SOURCE = (
 CALLS = 20
 SIZES = photo_sizes()[1:]
 
-_PUBLISHED = {
-    "torchserve-http": ("REST", "binary"),
-    "torchserve-http-base64": ("REST", "base64"),
-    "torchserve-grpc": ("gRPC", "binary"),
-}
+_PUBLISHED = {row["image"]: row for row in rows_of("torchserve_s_per_20_calls.csv")}
+_GATHER = {"gather": True}
 
 
 def cells(quick: bool) -> list[Cell]:
@@ -37,24 +34,16 @@ def cells(quick: bool) -> list[Cell]:
 
 
 def published(cell: Mapping[str, Any]) -> dict[str, float]:
-    if not cell["gather"] or cell["name"] not in _PUBLISHED:
-        return {}
-    protocol, column = _PUBLISHED[cell["name"]]
-    rows = {(row["image"], row["protocol"]): row[column] for row in rows_of("torchserve_s_per_20_calls.csv")}
-    return {"densenet161 on one GPU": float(rows[cell["photo"], protocol])}
+    seconds = _PUBLISHED.get(cell["photo"], {}).get(cell["name"])
+    return {"densenet161 on one GPU": float(seconds)} if cell["gather"] and seconds else {}
 
 
-def _gather(cell: Mapping[str, Any]) -> bool:
-    return bool(cell["gather"])
-
-
-def answer(result: Mapping[str, Any]) -> str:
+def answer(result: Any) -> str:
     """What gRPC, base64 and the typed contract did to the calls per second of gathers, in the sizes with a verdict."""
-    gathers = {cell["id"] for cell in result["cells"] if cell["gather"]}
     found: dict[tuple[str, str], list[float]] = {}
-    for ratio in result["analysis"]["ratios"]:
-        if ratio["measure"] == PER_SECOND and ratio["a"] in gathers and ratio["verdict"] != "no verdict":
-            found.setdefault((ratio["a_name"], ratio["b_name"]), []).append(ratio["value"])
+    for pair, cell, ratio in ratios_of(result, PER_SECOND):
+        if cell["gather"] and ratio["verdict"] != "no verdict":
+            found.setdefault(pair, []).append(ratio["value"])
     asked = {
         "gRPC as REST": ("torchserve-grpc", "torchserve-http"),
         "base64 as bytes over REST": ("torchserve-http-base64", "torchserve-http"),
@@ -72,7 +61,6 @@ TORCHSERVE = Study(
     name="torchserve",
     question="Is TorchServe faster over gRPC than over REST, and what do base64 and a typed answer cost?",
     source=SOURCE,
-    routes=ROWS,
     cells=cells,
     pairs={
         ("torchserve-grpc", "torchserve-http"): "protocol",
@@ -84,56 +72,35 @@ TORCHSERVE = Study(
         ("typed-grpc", "typed-http"): "protocol and encoding",
     },
     measures=(replace(per_calls(CALLS), published=published), MEDIAN),
-    claims=(
-        Claim(
-            "T1",
+    claims={
+        "T1": Claim(
             "Over TorchServe there is no significant difference between gRPC and REST.",
             "binary, gRPC / REST: 0.645 / 0.628, 0.927 / 0.946, 1.422 / 1.384 s per 20 calls",
-            [("torchserve-grpc", "torchserve-http")],
-            EQUAL,
-            PER_SECOND,
-            _gather,
+            Ratios([("torchserve-grpc", "torchserve-http")], "equal", PER_SECOND, _GATHER),
         ),
-        Claim(
-            "T2",
+        "T2": Claim(
             "Base64 should be avoided.",
             "REST, base64 / binary: 0.884 / 0.628, 1.262 / 0.946, 2.188 / 1.384 s per 20 calls: 1.3 to 1.6 times",
-            [("torchserve-http-base64", "torchserve-http")],
-            LOWER,
-            PER_SECOND,
-            _gather,
-            size=1.33,
+            Ratios([("torchserve-http-base64", "torchserve-http")], "lower", PER_SECOND, _GATHER, size=1.33),
         ),
-        Claim(
-            "T3",
+        "T3": Claim(
             "A contract of our own, typed where TorchServe's is bytes, could help performance.",
             "not measured",
-            [("typed-grpc", "torchserve-grpc")],
-            LOWER,
-            where=lambda cell: not cell["gather"],
+            Ratios([("typed-grpc", "torchserve-grpc")], "lower", where={"gather": False}),
         ),
-    ),
+    },
     answer=answer,
     flaws=(
-        (
-            "Base64 over gRPC was left out as not allowed by TorchServe's proto. Its input is a map of bytes, and any"
-            " bytes are allowed: the stock handler decodes base64 from a str only, which REST alone gives it.",
-            "row torchserve-grpc-base64",
-        ),
-        (
-            "The images were noise: 0.23, 0.87 and 2.3 MB as JPEG, where a photo of that size has about a quarter."
-            " Transport and decoding took a larger share than they do of photos.",
-            "natural photos in three sizes, and the bytes on the wire of every row",
-        ),
-        (
-            "Only gathers of 20 were timed. TorchServe works on one batch at a time: most of a call's time was waiting"
-            " for the others.",
-            "1 caller beside the gather",
-        ),
-        (
-            "REST was asked by httpx, pure Python, gRPC by grpcio, in C; REST was always first, with a new client.",
-            "clients of like weight, warmed up, in interleaved blocks; the study base has httpx as rows",
-        ),
+        "Base64 over gRPC was left out as not allowed by TorchServe's proto. Its input is a map of bytes, and any bytes"
+        " are allowed: the stock handler decodes base64 from a str only, which REST alone gives it."
+        " Shown by: row torchserve-grpc-base64.",
+        "The images were noise: 0.23, 0.87 and 2.3 MB as JPEG, where a photo of that size has about a quarter."
+        " Transport and decoding took a larger share than they do of photos."
+        " Shown by: natural photos in three sizes, and the bytes on the wire of every row.",
+        "Only gathers of 20 were timed. TorchServe works on one batch at a time: most of a call's time was waiting for"
+        " the others. Shown by: 1 caller beside the gather.",
+        "REST was asked by httpx, pure Python, gRPC by grpcio, in C; REST was always first, with a new client."
+        " Shown by: clients of like weight, warmed up, in interleaved blocks; the study base has httpx as rows.",
     ),
     advice=(
         "Send a photo to TorchServe as its bytes, over the protocol that your client speaks already.",

@@ -6,3 +6,4 @@ frames     frames: video frames over HTTP, gRPC, ZeroMQ and shared memory
 """
 
 PORT, GRPC_PORT = 8000, 50051
+NAMES = ("echo-http", "echo-grpc", "frames", "seldon-http", "seldon-grpc")

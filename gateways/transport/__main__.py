@@ -4,40 +4,27 @@ Imports are where they are needed: each process has its own libraries only.
 """
 
 import sys
-from collections.abc import Callable
-from functools import partial
 from importlib import import_module
 
-from gateways.transport import GRPC_PORT, PORT
+from gateways.transport import GRPC_PORT, NAMES, PORT
 
 
-def http(package: str) -> None:
-    from gateways.web.server import serve
+def main(name: str) -> None:
+    package, _, protocol = name.partition("-")
+    module = import_module(f"gateways.transport.{package}.{protocol or 'server'}")
+    if protocol == "http":
+        from gateways.web import server as web
 
-    serve(import_module(f"gateways.transport.{package}.http").create_app(), PORT)
+        web.serve(module.create_app(), PORT)
+    elif protocol == "grpc":
+        from gateways.rpc import server as rpc
 
+        rpc.serve(module.running, GRPC_PORT)
+    else:
+        module.serve()
 
-def grpc(package: str) -> None:
-    from gateways.rpc.server import serve
-
-    serve(import_module(f"gateways.transport.{package}.grpc").running, GRPC_PORT)
-
-
-def frames() -> None:
-    from gateways.transport.frames.server import serve
-
-    serve()
-
-
-SERVERS: dict[str, Callable[[], None]] = {
-    "echo-http": partial(http, "echo"),
-    "echo-grpc": partial(grpc, "echo"),
-    "frames": frames,
-    "seldon-http": partial(http, "seldon"),
-    "seldon-grpc": partial(grpc, "seldon"),
-}
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2 or sys.argv[1] not in SERVERS:
-        sys.exit(f"usage: python3 -m gateways.transport {'|'.join(SERVERS)}")
-    SERVERS[sys.argv[1]]()
+    if len(sys.argv) != 2 or sys.argv[1] not in NAMES:
+        sys.exit(f"usage: python3 -m gateways.transport {'|'.join(NAMES)}")
+    main(sys.argv[1])

@@ -55,7 +55,9 @@ PROBES: dict[str, Callable[[], object]] = {
     ),
     "echo-grpc": partial(call, GRPC, "/fiveway.transport.v1.BaseService/Structured", ONE_ENTRY, timeout=TIMEOUT_S),
     "frames": frames,
-    "seldon-http": partial(request, "GET", HTTP, "/health", timeout=TIMEOUT_S),
+    "seldon-http": partial(
+        request, "POST", HTTP, "/api/v1.0/predictions", b'{"data": {"ndarray": [1]}}', JSON, timeout=TIMEOUT_S
+    ),
     "seldon-grpc": partial(call, GRPC, "/seldon.protos.Seldon/Predict", ONE_NUMBER, timeout=TIMEOUT_S),
 }
 

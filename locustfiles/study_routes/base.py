@@ -10,7 +10,7 @@ so that it was received, and decoded where it was text. The ways of asking:
 
 import base64
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -22,49 +22,41 @@ from locustfiles import payloads
 from locustfiles.answers import WrongAnswer
 from locustfiles.clients import BOTH, UNARY, Answer, Payload
 from locustfiles.clients.python_http import HttpxClient
-from locustfiles.payloads import Encoder, Images
+from locustfiles.payloads import Images
 from locustfiles.routes import Format, Route
 
 ENTRIES, HUNDRED = 10, 100
 STRUCTURED, BASE64, BINARY = KINDS = ("structured", "base64", "binary")
-# About 1 kB, as the original's.
+STREAM = (STRUCTURED, BINARY)
+HUNDRED_ROW = "echo-grpc-structured-100"
+# Two texts, a number and a map: about 1 kB, as the original's.
 _FIELDS: Mapping[str, Any] = {"name": "Hello", "text": "World", "attributes": {str(i): str(i) for i in range(100)}}
 
 
-def structured_json(images: Images) -> Payload:
-    """Two texts, a number, a map."""
-    return Payload(json.dumps({**_FIELDS, "entries": ENTRIES}).encode(), 1)
+def _asked(kind: str, images: Images, entries: int = ENTRIES) -> dict[str, Any]:
+    """The fields of a request."""
+    if kind == STRUCTURED:
+        return {**_FIELDS, "entries": entries}
+    jpeg = payloads.jpeg(images).body
+    return {"image": base64.b64encode(jpeg).decode() if kind == BASE64 else jpeg, "entries": entries}
 
 
-def base64_json(images: Images) -> Payload:
-    return Payload(json.dumps({"image": _base64(images), "entries": ENTRIES}).encode(), 1)
+def encode_json(kind: str, images: Images) -> Payload:
+    return Payload(json.dumps(_asked(kind, images)).encode(), 1)
 
 
-def _structured(images: Images, entries: int = ENTRIES) -> pb.StructuredRequest:
-    return pb.StructuredRequest(**_FIELDS, entries=entries)
-
-
-def _base64_request(images: Images) -> pb.Base64Request:
-    return pb.Base64Request(image=_base64(images), entries=ENTRIES)
-
-
-def _binary(images: Images) -> pb.BinaryRequest:
-    return pb.BinaryRequest(image=payloads.jpeg(images).body, entries=ENTRIES)
-
-
-def _base64(images: Images) -> str:
-    return base64.b64encode(payloads.jpeg(images).body).decode()
-
-
-def _message(request: Callable[[Images], Message], images: Images) -> Payload:
-    return Payload(request(images).SerializeToString(), 1)
+def encode_grpc(method: str, kind: str, entries: int, images: Images) -> Payload:
+    message = getattr(pb, f"{kind.title()}Request")(**_asked(kind, images, entries))
+    if method != kind.title():
+        message = getattr(pb, f"{method}Request")(request=message)
+    return Payload(message.SerializeToString(), 1)
 
 
 def check_json(answer: Answer, images: int) -> None:
     _expect(answer.body.count(b'"label"'), ENTRIES)
 
 
-def check_grpc(kind: type[Message], answer: Answer, images: int, entries: int = ENTRIES) -> None:
+def check_grpc(kind: type[Message], entries: int, answer: Answer, images: int) -> None:
     try:
         message: Any = kind.FromString(answer.body)
     except DecodeError as error:
@@ -92,32 +84,31 @@ def read_grpc(kind: type[Message], answer: Answer) -> Any:
     return {"size_bytes": message.size_bytes, "crc32": message.crc32, "entries": entries}
 
 
-_JSON = {"content-type": "application/json"}
-# Kind -> encoder, headers, end of the path.
-_HTTP: Mapping[str, tuple[Encoder, Mapping[str, str], str]] = {
-    STRUCTURED: (structured_json, _JSON, "structured"),
-    BASE64: (base64_json, _JSON, "base64"),
-    BINARY: (payloads.jpeg, {"content-type": "image/jpeg"}, f"binary?entries={ENTRIES}"),
-}
-# Kind -> method, request, message of the answer.
-_Method = tuple[str, Callable[[Images], Message], type[Message]]
-_GRPC: Mapping[str, _Method] = {
-    STRUCTURED: ("Structured", _structured, pb.StructuredResponse),
-    BASE64: ("Base64", _base64_request, pb.Base64Response),
-    BINARY: ("Binary", _binary, pb.BinaryResponse),
-}
-STREAM: Mapping[str, _Method] = {
-    STRUCTURED: (
-        "StructuredStream",
-        lambda images: pb.StructuredStreamRequest(request=_structured(images)),
-        pb.StructuredStreamResponse,
-    ),
-    BINARY: (
-        "BinaryStream",
-        lambda images: pb.BinaryStreamRequest(request=_binary(images)),
-        pb.BinaryStreamResponse,
-    ),
-}
+def _http(way: str, kind: str, prefix: str = "", http2: bool | None = None) -> Route:
+    client = None if http2 is None else partial(HttpxClient, http2=http2)
+    headers = {"content-type": "application/json"}
+    form = Format("HTTP", partial(encode_json, kind), check_json, read_json, headers, max_batch=1, client=client)
+    path = f"/transport/{prefix}{kind}"
+    if kind == BINARY:
+        form = replace(form, encode=payloads.jpeg, headers={"content-type": "image/jpeg"})
+        path += f"?entries={ENTRIES}"
+    return Route(f"{way}-{kind}", path, "echo-http:8000", form, of="echo-http", asks=_asks(kind), modelless=True)
+
+
+def _grpc(way: str, kind: str, *, messages: str = UNARY, entries: int = ENTRIES) -> Route:
+    method = kind.title() if messages == UNARY else f"{kind.title()}Stream"
+    answered = getattr(pb, f"{method}Response")
+    form = Format(
+        "gRPC",
+        partial(encode_grpc, method, kind, entries),
+        partial(check_grpc, answered, entries),
+        partial(read_grpc, answered),
+        max_batch=1,
+        grpcio=True,
+        messages=messages,
+    )
+    path = f"/fiveway.transport.v1.BaseService/{method}"
+    return Route(f"{way}-{kind}", path, "echo-grpc:50051", form, of="echo-grpc", asks=_asks(kind), modelless=True)
 
 
 def _asks(kind: str) -> str:
@@ -125,60 +116,14 @@ def _asks(kind: str) -> str:
     return STRUCTURED if kind == STRUCTURED else "image"
 
 
-def _http(way: str, kind: str, prefix: str = "", http2: bool | None = None) -> Route:
-    encode, headers, path = _HTTP[kind]
-    client = None if http2 is None else partial(HttpxClient, http2=http2)
-    return Route(
-        f"{way}-{kind}",
-        f"/transport/{prefix}{path}",
-        "echo-http:8000",
-        Format("HTTP", encode, check_json, read_json, headers, max_batch=1, client=client),
-        of="echo-http",
-        asks=_asks(kind),
-        modelless=True,
-    )
-
-
-def _grpc(way: str, kind: str, messages: str = UNARY) -> Route:
-    method, request, answered = (_GRPC if messages == UNARY else STREAM)[kind]
-    return Route(
-        f"{way}-{kind}",
-        f"/fiveway.transport.v1.BaseService/{method}",
-        "echo-grpc:50051",
-        Format(
-            "gRPC",
-            partial(_message, request),
-            partial(check_grpc, answered),
-            partial(read_grpc, answered),
-            max_batch=1,
-            grpcio=True,
-            messages=messages,
-        ),
-        of="echo-grpc",
-        asks=_asks(kind),
-        modelless=True,
-    )
-
-
-HUNDRED_ROW = "echo-grpc-structured-100"
-_SAME = _grpc("echo-grpc", STRUCTURED)
 # The original's gRPC server answered ten times as many as its REST server.
-_HUNDRED = replace(
-    _SAME,
-    name=HUNDRED_ROW,
-    format=replace(
-        _SAME.format,
-        encode=partial(_message, partial(_structured, entries=HUNDRED)),
-        check=partial(check_grpc, pb.StructuredResponse, entries=HUNDRED),
-    ),
-    asks=f"{HUNDRED} entries",
-)
+_HUNDRED = replace(_grpc("", STRUCTURED, entries=HUNDRED), name=HUNDRED_ROW, asks=f"{HUNDRED} entries")
 _ROWS = (
     *(row for kind in KINDS for row in (_http("echo-http", kind), _grpc("echo-grpc", kind))),
     *(_http("echo-httpx", kind, http2=False) for kind in KINDS),
     *(_http("echo-http-fast", kind, "fast/") for kind in KINDS),
     *(_http("echo-http2", kind, http2=True) for kind in (STRUCTURED, BINARY)),
-    *(_grpc("echo-grpc-stream", kind, BOTH) for kind in STREAM),
+    *(_grpc("echo-grpc-stream", kind, messages=BOTH) for kind in STREAM),
     _HUNDRED,
 )
 ROWS: Mapping[str, Route] = {route.name: route for route in _ROWS}

@@ -9,18 +9,14 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
-from fiveway.transport.v1.distance_pb2 import (
-    ListVectorsRequest,
-    ListVectorsResponse,
-    StreamVectorsRequest,
-    StreamVectorsResponse,
-)
+from fiveway.transport.v1 import distance_pb2 as pb
 from numpy.typing import NDArray
 
 from locustfiles.answers import Check, WrongAnswer
-from locustfiles.clients import ANSWERS, Answer, Client, Payload
+from locustfiles.clients import ANSWERS, UNARY, Answer, Client, Payload
 from locustfiles.clients.policy import ColdClient
 from locustfiles.payloads import Images
 from locustfiles.routes import Format, Route
@@ -48,14 +44,11 @@ def _get(images: Images) -> Payload:
     return Payload(b"", int(images.size))
 
 
-def _list(images: Images) -> Payload:
+def _ask(per_message: int, images: Images) -> Payload:
+    """For a list, or for a stream of messages of so many vectors."""
     count = int(images.size)
-    return Payload(ListVectorsRequest(count=count).SerializeToString(), count)
-
-
-def _stream(per_message: int, images: Images) -> Payload:
-    count = int(images.size)
-    return Payload(StreamVectorsRequest(count=count, per_message=per_message).SerializeToString(), count)
+    stream = pb.StreamVectorsRequest(count=count, per_message=per_message)
+    return Payload((stream if per_message else pb.ListVectorsRequest(count=count)).SerializeToString(), count)
 
 
 # ---- whether all of it came: cheap, and after every call
@@ -76,13 +69,12 @@ def check_gzip(answer: Answer, vectors: int) -> None:
 
 def check_protobuf(answer: Answer, vectors: int) -> None:
     """Messages of a stream in a row are as long as one list of all of them."""
-    whole, rest = divmod(len(answer.body), VECTOR_BYTES)
-    _expect(whole if not rest else -1, vectors)
+    _expect(len(answer.body) / VECTOR_BYTES, vectors)
 
 
-def _expect(answered: int, asked: int) -> None:
+def _expect(answered: float, asked: int) -> None:
     if answered != asked:
-        raise WrongAnswer(f"{answered if answered >= 0 else 'no whole number'} of {asked} vectors")
+        raise WrongAnswer(f"{answered:g} of {asked} vectors")
 
 
 # ---- what a program makes of it
@@ -98,34 +90,24 @@ def read_gzip(answer: Answer) -> Vectors:
     return read_json(Answer(gzip.decompress(answer.body)))
 
 
-def read_list(answer: Answer) -> Vectors:
-    return np.array(_coordinates(ListVectorsResponse.FromString(answer.body)))
-
-
-def read_stream(per_message: int, answer: Answer) -> Vectors:
-    """Message by message, as a program gets them."""
-    step = per_message * VECTOR_BYTES
-    messages = (answer.body[start : start + step] for start in range(0, len(answer.body), step))
-    return np.array([row for message in messages for row in _coordinates(StreamVectorsResponse.FromString(message))])
-
-
-def _coordinates(message: ListVectorsResponse | StreamVectorsResponse) -> list[tuple[float, ...]]:
-    ends = [(vector.start, vector.end) for vector in message.vectors]
-    return [(a.x, a.y, a.z, b.x, b.y, b.z) for a, b in ends]
+def read_protobuf(per_message: int, answer: Answer) -> Vectors:
+    """One list, or message by message, as a program gets them."""
+    kind = pb.StreamVectorsResponse if per_message else pb.ListVectorsResponse
+    step = per_message * VECTOR_BYTES or len(answer.body)
+    messages = (kind.FromString(answer.body[start : start + step]) for start in range(0, len(answer.body), step))
+    ends = ((vector.start, vector.end) for message in messages for vector in message.vectors)
+    return np.array([(a.x, a.y, a.z, b.x, b.y, b.z) for a, b in ends])
 
 
 # ---- the rows
 
 
-def _new_channel(
-    options: Options, address: str, path: str, metadata: Mapping[str, str], *, on_connect: Callable[[], None]
-) -> Client:
+def _new_channel(*about: Any, **more: Any) -> Client:
     """A channel for every call, inside its clock, whatever the policy."""
-    from locustfiles.clients.grpcio import (
-        GrpcioClient,  # patched by gevent where calls are made, not where this is read
-    )
+    # Not above: gevent patches it where calls are made, not where this is read.
+    from locustfiles.clients.grpcio import GrpcioClient
 
-    return ColdClient(lambda: GrpcioClient(address, path, metadata, on_connect=on_connect, options=options))
+    return ColdClient(lambda: GrpcioClient(*about, **more))
 
 
 SMALL = (("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", WINDOW))
@@ -141,11 +123,9 @@ def _rest(name: str, encoding: str, check: Check, read: Callable[[Answer], Vecto
 
 def _grpc(name: str, *, per_message: int = 0, new: bool = False, options: Options = ()) -> Route:
     """A list, or a stream of messages of so many vectors."""
-    client = partial(_new_channel, options) if new else None
-    form = Format("gRPC", _list, check_protobuf, read_list, grpcio=True, options=options, client=client)
-    if per_message:
-        encode, read = partial(_stream, per_message), partial(read_stream, per_message)
-        form = replace(form, encode=encode, read=read, messages=ANSWERS)
+    encode, read = partial(_ask, per_message), partial(read_protobuf, per_message)
+    form = Format("gRPC", encode, check_protobuf, read, grpcio=True, options=options)
+    form = replace(form, client=_new_channel if new else None, messages=ANSWERS if per_message else UNARY)
     path = f"/fiveway.transport.v1.DistanceService/{'StreamVectors' if per_message else 'ListVectors'}"
     return Route(name, path, "echo-grpc:50051", form, of="echo-grpc", asks="vectors", modelless=True)
 
@@ -159,7 +139,7 @@ ROWS: Mapping[str, Route] = {
     for route in (
         _rest(JSON, "json", check_json, read_json),
         _rest(GZIP, "json-gzip", check_gzip, read_gzip),
-        _rest(PROTOBUF, "protobuf", check_protobuf, read_list),
+        _rest(PROTOBUF, "protobuf", check_protobuf, partial(read_protobuf, 0)),
         _grpc(GRPC),
         _grpc(STREAM, per_message=1),
         _grpc(CHUNKS, per_message=CHUNK),

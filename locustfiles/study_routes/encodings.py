@@ -6,10 +6,10 @@ Triton.
 
 import base64
 import json
-import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
+from itertools import product, starmap
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,10 @@ from google.protobuf import json_format
 from google.protobuf.message import DecodeError
 from google.protobuf.struct_pb2 import ListValue
 from numpy.typing import NDArray
-from seldon import prediction_pb2
-from tensorflow.core.framework import tensor_pb2, tensor_shape_pb2, types_pb2
+from seldon.prediction_pb2 import DefaultData, SeldonMessage, Tensor
+from tensorflow.core.framework.tensor_pb2 import TensorProto
+from tensorflow.core.framework.tensor_shape_pb2 import TensorShapeProto
+from tensorflow.core.framework.types_pb2 import DT_DOUBLE
 from tritonclient.grpc.service_pb2 import InferTensorContents, ModelInferRequest
 
 from locustfiles import answers, payloads
@@ -29,6 +31,10 @@ from locustfiles.routes import ROUTES, Format, Route
 
 MANY = "100000"
 FORMS = ("ndarray", "tensor", "tftensor")
+GATEWAYS = REST, GRPC = "seldon-http", "seldon-grpc"
+RAW = "-raw"
+"""Ends the name of a row that asks `predict_raw`: the gateway parses the message, and makes no array of it."""
+MODES = ("", RAW)
 _JSON = {"content-type": "application/json"}
 
 
@@ -38,94 +44,58 @@ def values(count: str) -> NDArray[np.float64]:
     return np.arange(int(count), dtype="<f8").reshape(1, -1)
 
 
-def http_ndarray(images: Images) -> Payload:
-    return _json({"data": {"ndarray": values(images.size).tolist()}})
-
-
-def http_tensor(images: Images) -> Payload:
+def seldon_json(form: str, images: Images) -> Payload:
+    """A tftensor as protobuf's JSON has it: a name for the type, strings for the sizes, base64 for the content."""
     array = values(images.size)
-    return _json({"data": {"tensor": {"shape": array.shape, "values": array.ravel().tolist()}}})
-
-
-def http_tftensor(images: Images) -> Payload:
-    """As protobuf's JSON has it: a name for the type, strings for the sizes, base64 for the content."""
-    array = values(images.size)
-    dims = [{"size": str(size)} for size in array.shape]
-    content = base64.b64encode(array.tobytes()).decode()
-    return _json({"data": {"tftensor": {"dtype": "DT_DOUBLE", "tensorShape": {"dim": dims}, "tensorContent": content}}})
-
-
-def grpc_ndarray(images: Images) -> Payload:
-    rows = ListValue()
-    for row in values(images.size):
-        rows.add_list().extend(row.tolist())
-    return _seldon(prediction_pb2.DefaultData(ndarray=rows))
-
-
-def grpc_tensor(images: Images) -> Payload:
-    array = values(images.size)
-    return _seldon(prediction_pb2.DefaultData(tensor=prediction_pb2.Tensor(shape=array.shape, values=array.ravel())))
-
-
-def grpc_tftensor(images: Images) -> Payload:
-    array = values(images.size)
-    dims = [tensor_shape_pb2.TensorShapeProto.Dim(size=size) for size in array.shape]
-    tensor = tensor_pb2.TensorProto(
-        dtype=types_pb2.DT_DOUBLE,
-        tensor_shape=tensor_shape_pb2.TensorShapeProto(dim=dims),
-        tensor_content=array.tobytes(),
-    )
-    return _seldon(prediction_pb2.DefaultData(tftensor=tensor))
-
-
-ENCODERS: Mapping[tuple[str, str], payloads.Encoder] = {
-    ("seldon-http", "ndarray"): http_ndarray,
-    ("seldon-http", "tensor"): http_tensor,
-    ("seldon-http", "tftensor"): http_tftensor,
-    ("seldon-grpc", "ndarray"): grpc_ndarray,
-    ("seldon-grpc", "tensor"): grpc_tensor,
-    ("seldon-grpc", "tftensor"): grpc_tftensor,
-}
-"""By gateway and form."""
-
-
-def read_http(answer: Answer) -> NDArray[np.float64]:
-    """The array of a SeldonMessage in JSON. Raises WrongAnswer."""
-    try:
-        return _array(json_format.Parse(answer.body, prediction_pb2.SeldonMessage()).data)
-    except (json_format.ParseError, ValueError) as error:
-        raise WrongAnswer("not a SeldonMessage with an array") from error
-
-
-def read_grpc(answer: Answer) -> NDArray[np.float64]:
-    """The array of a SeldonMessage. Raises WrongAnswer."""
-    try:
-        return _array(prediction_pb2.SeldonMessage.FromString(answer.body).data)
-    except (DecodeError, ValueError) as error:
-        raise WrongAnswer("not a SeldonMessage with an array") from error
-
-
-def _array(data: prediction_pb2.DefaultData) -> NDArray[np.float64]:
-    """Of an answer: a small array of FP64, in the form of its request."""
-    form = data.WhichOneof("data_oneof")
+    data: Any
     if form == "ndarray":
-        return np.array([value.number_value for value in data.ndarray.values])
-    if form == "tensor":
-        return np.array(data.tensor.values).reshape(data.tensor.shape)
-    return np.array(data.tftensor.double_val).reshape([dim.size for dim in data.tftensor.tensor_shape.dim])
+        data = array.tolist()
+    elif form == "tensor":
+        data = {"shape": array.shape, "values": array.ravel().tolist()}
+    else:
+        dims = [{"size": str(size)} for size in array.shape]
+        content = base64.b64encode(array.tobytes()).decode()
+        data = {"dtype": "DT_DOUBLE", "tensorShape": {"dim": dims}, "tensorContent": content}
+    return _json({"data": {form: data}})
 
 
-def check_http(answer: Answer, _: int) -> None:
-    _expect_one(read_http(answer))
+def seldon_proto(form: str, images: Images) -> Payload:
+    array = values(images.size)
+    data: Any
+    if form == "ndarray":
+        data = ListValue()
+        for row in array:
+            data.add_list().extend(row.tolist())
+    elif form == "tensor":
+        data = Tensor(shape=array.shape, values=array.ravel())
+    else:
+        shape = TensorShapeProto(dim=[TensorShapeProto.Dim(size=size) for size in array.shape])
+        data = TensorProto(dtype=DT_DOUBLE, tensor_shape=shape, tensor_content=array.tobytes())
+    return Payload(SeldonMessage(data=DefaultData(**{form: data})).SerializeToString(), 1)
 
 
-def check_grpc(answer: Answer, _: int) -> None:
-    _expect_one(read_grpc(answer))
+def from_json(body: bytes) -> SeldonMessage:
+    return json_format.Parse(body, SeldonMessage())
 
 
-def _expect_one(array: NDArray[np.float64]) -> None:
-    if array.shape != (1,):
-        raise WrongAnswer(f"an array of shape {array.shape} where one number is the answer")
+def read_seldon(parse: Callable[[bytes], SeldonMessage], answer: Answer) -> NDArray[np.float64]:
+    """The small array of FP64 of an answer, in the form of its request. Raises WrongAnswer."""
+    try:
+        data = parse(answer.body).data
+        match data.WhichOneof("data_oneof"):
+            case "ndarray":
+                return np.array([value.number_value for value in data.ndarray.values])
+            case "tensor":
+                return np.array(data.tensor.values).reshape(data.tensor.shape)
+        return np.array(data.tftensor.double_val).reshape([dim.size for dim in data.tftensor.tensor_shape.dim])
+    except (json_format.ParseError, DecodeError, ValueError) as error:
+        raise WrongAnswer("not a SeldonMessage with an array") from error
+
+
+def check_seldon(parse: Callable[[bytes], SeldonMessage], answer: Answer, _: int) -> None:
+    shape = read_seldon(parse, answer).shape
+    if shape != (1,):
+        raise WrongAnswer(f"an array of shape {shape} where one number is the answer")
 
 
 def kserve_json(images: Images) -> Payload:
@@ -157,39 +127,31 @@ def read_json_tensor(answer: Answer) -> NDArray[np.float32]:
 def check_json_tensor(answer: Answer, images: int) -> None:
     """As many numbers as the shape says, a row per image."""
     try:
-        (output,) = json.loads(answer.body)["outputs"]
-        shape, count = output["shape"], len(output["data"])
+        rows = read_json_tensor(answer)
     except (ValueError, LookupError, TypeError) as error:
         raise WrongAnswer("not a KServe v2 answer with one output in JSON") from error
-    if shape[:1] != [images] or not count or count != math.prod(shape):
-        raise WrongAnswer(f"{count} numbers of shape {shape} for {images} images")
+    if not rows.size or len(rows) != images:
+        raise WrongAnswer(f"an embedding of shape {rows.shape} for {images} images")
 
 
 def _json(message: Mapping[str, Any]) -> Payload:
     return Payload(json.dumps(message, separators=(",", ":")).encode(), 1)
 
 
-def _seldon(data: prediction_pb2.DefaultData) -> Payload:
-    return Payload(prediction_pb2.SeldonMessage(data=data).SerializeToString(), 1)
-
-
-RAW = "-raw"
-"""Ends the name of a row that asks `predict_raw`: the gateway parses the message, and makes no array of it."""
-
-
-def _row(gateway: str, form: str, mode: str) -> Route:
-    encode = ENCODERS[gateway, form]
-    if gateway == "seldon-http":
+def _row(mode: str, gateway: str, form: str) -> Route:
+    parse: Callable[[bytes], SeldonMessage]
+    if gateway == REST:
         path, direct = "/api/v1.0/predictions", "seldon-http:8000"
-        spoken = Format("HTTP", encode, check_http, read_http, _JSON, max_batch=1)
+        protocol, encode, parse, headers = "HTTP", seldon_json, from_json, _JSON
     else:
         path, direct = "/seldon.protos.Seldon/Predict", "seldon-grpc:50051"
-        spoken = Format("gRPC", encode, check_grpc, read_grpc, max_batch=1)
+        protocol, encode, parse, headers = "gRPC", seldon_proto, SeldonMessage.FromString, {}
+    check, read = partial(check_seldon, parse), partial(read_seldon, parse)
     return Route(
         f"{gateway}-{form}{mode}",
         path,
         direct,
-        spoken,
+        Format(protocol, partial(encode, form), check, read, headers, max_batch=1),
         headers={"x-mode": "raw"} if mode else {},
         of=gateway,
         # Raw, the gateway looks at no value: it answers 1.
@@ -198,22 +160,17 @@ def _row(gateway: str, form: str, mode: str) -> Route:
     )
 
 
-METHODS = {"": "predict", RAW: "predict_raw"}
-SELDON = {row.name: row for row in (_row(gateway, form, mode) for mode in METHODS for gateway, form in ENCODERS)}
-KSERVE = {
-    "onnx-http-json": replace(
-        ROUTES["onnx-http"],
-        name="onnx-http-json",
-        of="onnx-http",
-        format=Format("HTTP", kserve_json, check_json_tensor, read_json_tensor, _JSON),
-    ),
-    "onnx-http": ROUTES["onnx-http"],
-    "onnx-grpc-typed": replace(
-        ROUTES["onnx-grpc"],
-        name="onnx-grpc-typed",
-        of="onnx-grpc",
-        format=Format("gRPC", kserve_typed, answers.kserve_grpc, answers.read_kserve_grpc),
-    ),
-    "onnx-grpc": ROUTES["onnx-grpc"],
-}
+def _beside(name: str, format_: Format, ending: str) -> Route:
+    """A row that asks an existing route in another format."""
+    return replace(ROUTES[name], name=f"{name}-{ending}", of=name, format=format_)
+
+
+SELDON = {row.name: row for row in starmap(_row, product(MODES, GATEWAYS, FORMS))}
+_ROWS = (
+    _beside("onnx-http", Format("HTTP", kserve_json, check_json_tensor, read_json_tensor, _JSON), "json"),
+    ROUTES["onnx-http"],
+    _beside("onnx-grpc", Format("gRPC", kserve_typed, answers.kserve_grpc, answers.read_kserve_grpc), "typed"),
+    ROUTES["onnx-grpc"],
+)
+KSERVE = {row.name: row for row in _ROWS}
 ROWS: Mapping[str, Route] = SELDON | KSERVE

@@ -11,8 +11,7 @@ A *frame* costs the same work in every row, all of it on the clock of its call:
 
 What a row adds is its transport and its own encoding and decoding, on both sides, for every frame: here that is what is
 measured, so Payload.body is the camera's frame and the client of a row does the rest (locustfiles/clients/frames.py).
-"Client encode" and "client decode" are therefore nothing. As the client works as hard as the server, its CPU time is a
-result and no reason for doubt: the study has no gate.
+"Client encode" and "client decode" are therefore nothing.
 
 `frames-shm-zmq-double` is *double buffered*: a call takes a frame, and reads and draws the one before it, which the
 server changed in the meantime. Its frames per second stand beside the others', but a frame is drawn one call later.
@@ -26,7 +25,9 @@ The camera pans over the sample photos, side by side, in PAN steps: the same fra
 
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache, partial
+from typing import Any
 
 import numpy as np
 import simplejpeg
@@ -47,6 +48,7 @@ from locustfiles.clients.frames import (
     MultipartFrames,
     Pixels,
     SharedMemory,
+    Text,
     TextFrames,
     ZmqFrames,
 )
@@ -110,67 +112,33 @@ def read(answer: Answer) -> Pixels:
     return answer.frame
 
 
-def _row(
-    name: str,
-    path: str,
-    client: Callable[..., Client],
-    *,
-    protocol: str = "HTTP",
-    server: str = "frames:8000",
-    kind: str = "",
-    messages: str = UNARY,
-    lossy: bool = False,
-) -> Route:
-    return Route(
-        f"frames-{name}",
-        path,
-        server,
-        Format(
-            protocol,
-            encode,
-            near if lossy else exact,
-            read,
-            {"content-type": kind} if kind else {},
-            max_batch=1,
-            messages=messages,
-            client=client,
-            turns=PAN,
-            tolerance=TOLERANCE if lossy else 0.0,
-        ),
-        asks="frame",
-        modelless=True,
-    )
+def _row(name: str, path: str, client: Callable[..., Client], protocol: str, kind: str = "", **more: Any) -> Route:
+    server = {"none": "in-process:0", "gRPC": "frames:50051"}.get(protocol, "frames:8000")
+    headers = {"content-type": kind} if kind else {}
+    form = Format(protocol, encode, exact, read, headers, max_batch=1, client=client, turns=PAN)
+    return Route(name, path, server, replace(form, **more), asks="frame", modelless=True)
 
 
-_JSON = "application/json"
+def _text(name: str, how: Text, **more: Any) -> Route:
+    path = f"/frames/{name.rpartition('-')[2]}"
+    return _row(name, path, partial(TextFrames, how), "HTTP", "application/json", **more)
+
+
 _SERVICE = "/fiveway.transport.v1.FrameService"
-IN_PROCESS, SHM, ZMQ = "frames-in-process", "frames-shm-zmq", "frames-zmq"
-DOUBLE = "frames-shm-zmq-double"
-GRPC, STREAM = "frames-grpc", "frames-grpc-stream"
-JPEG_HTTP, PYBASE64_HTTP, BASE64_HTTP = "frames-http-jpeg", "frames-http-pybase64", "frames-http-base64"
-HEX_HTTP, MULTIPART_HTTP = "frames-http-hex", "frames-http-multipart"
-HTTP_ROWS = (JPEG_HTTP, PYBASE64_HTTP, BASE64_HTTP, HEX_HTTP, MULTIPART_HTTP)
-
+_FORM = f"multipart/form-data; boundary={BOUNDARY}"
 ROWS: Mapping[str, Route] = {
     route.name: route
     for route in (
-        _row("in-process", "", InProcess, protocol="none", server="in-process:0"),
-        _row("shm-zmq", "zmq", SharedMemory, protocol="ZeroMQ"),
-        _row("shm-zmq-double", "zmq", DoubleBuffered, protocol="ZeroMQ"),
-        _row("zmq", "zmq", ZmqFrames, protocol="ZeroMQ"),
-        _row("grpc", f"{_SERVICE}/Change", partial(GrpcFrames, UNARY), protocol="gRPC", server="frames:50051"),
-        _row(
-            "grpc-stream",
-            f"{_SERVICE}/ChangeStream",
-            partial(GrpcFrames, BOTH),
-            protocol="gRPC",
-            server="frames:50051",
-            messages=BOTH,
-        ),
-        _row("http-jpeg", "/frames/jpeg", partial(TextFrames, JPEG), kind=_JSON, lossy=True),
-        _row("http-pybase64", "/frames/pybase64", partial(TextFrames, PYBASE64), kind=_JSON),
-        _row("http-base64", "/frames/base64", partial(TextFrames, BASE64), kind=_JSON),
-        _row("http-hex", "/frames/hex", partial(TextFrames, HEX), kind=_JSON),
-        _row("http-multipart", "/frames/multipart", MultipartFrames, kind=f"multipart/form-data; boundary={BOUNDARY}"),
+        _row("frames-in-process", "", InProcess, "none"),
+        _row("frames-shm-zmq", "zmq", SharedMemory, "ZeroMQ"),
+        _row("frames-shm-zmq-double", "zmq", DoubleBuffered, "ZeroMQ"),
+        _row("frames-zmq", "zmq", ZmqFrames, "ZeroMQ"),
+        _row("frames-grpc", f"{_SERVICE}/Change", partial(GrpcFrames, UNARY), "gRPC"),
+        _row("frames-grpc-stream", f"{_SERVICE}/ChangeStream", partial(GrpcFrames, BOTH), "gRPC", messages=BOTH),
+        _text("frames-http-jpeg", JPEG, check=near, tolerance=TOLERANCE),
+        _text("frames-http-pybase64", PYBASE64),
+        _text("frames-http-base64", BASE64),
+        _text("frames-http-hex", HEX),
+        _row("frames-http-multipart", "/frames/multipart", MultipartFrames, "HTTP", _FORM),
     )
 }

@@ -7,6 +7,7 @@ as one of those bytes.
 import base64
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 
 from torchserve.inference_pb2 import PredictionsRequest
 
@@ -28,10 +29,9 @@ def base64_grpc(images: Images) -> Payload:
     return Payload(asked.SerializeToString(), 1)
 
 
-def _beside(name: str, format_: Format) -> Route:
-    """A row that asks an existing route in another format."""
-    route = ROUTES[name]
-    return Route(f"{name}-base64", route.path, route.direct, format_, of=name)
+def _base64(name: str, form: Format) -> Route:
+    """The row that asks this route in another format."""
+    return replace(ROUTES[name], name=f"{name}-base64", of=name, format=form)
 
 
 _JSON = Format("HTTP", base64_http, answers.json_vectors, answers.read_json, {"content-type": "application/json"}, 1)
@@ -39,8 +39,8 @@ _GRPC = Format("gRPC", base64_grpc, answers.torchserve_grpc, answers.read_torchs
 _ROWS = (
     ROUTES["torchserve-http"],
     ROUTES["torchserve-grpc"],
-    _beside("torchserve-http", _JSON),
-    _beside("torchserve-grpc", _GRPC),
+    _base64("torchserve-http", _JSON),
+    _base64("torchserve-grpc", _GRPC),
     ROUTES["typed-grpc"],
     ROUTES["typed-http"],
 )

@@ -11,7 +11,7 @@ import grpc
 import pytest
 from fiveway.transport.v1 import base_pb2, base_pb2_grpc
 
-from tests.clients import TIMEOUT_S, channel, post_json, request
+from tests.clients import TIMEOUT_S
 from tests.docker import address_of
 
 ROUND_TRIP_MS = 150
@@ -38,16 +38,6 @@ def toxics(address: str, kind: str, **attributes: int) -> Iterator[None]:
         for way in ways:
             gone = urllib.request.Request(f"{api}/test-{kind}-{way}", method="DELETE")
             urllib.request.urlopen(gone, timeout=TIMEOUT_S).close()
-
-
-def test_both_routes_answer_alike() -> None:
-    """Through the edge, over HTTP and gRPC."""
-    found = post_json("/transport/structured", {"name": "n", "text": "t", "entries": 2}).json()
-    with channel() as opened:
-        stub = base_pb2_grpc.BaseServiceStub(opened)
-        answer = stub.Structured(base_pb2.StructuredRequest(name="n", text="t", entries=2), timeout=TIMEOUT_S)
-    assert found["entries"] == [{"label": entry.label, "score": entry.score} for entry in answer.entries]
-    assert request("GET", "/transport/vectors/protobuf?count=1000").body
 
 
 def test_a_request_takes_at_least_the_round_trip(distance: str) -> None:

@@ -40,8 +40,8 @@ def test_the_page_has_every_part(study: str) -> None:
     assert f"]({study}.svg)" in text
     for name in {cell.name for cell in found.cells}:
         assert text.count(f"| {name} |") >= len(about.measures) + 1, name
-    for claim in about.claims:
-        assert f"**{claim.id}: " in text
+    for name in about.claims:
+        assert f"**{name}: " in text
     assert text.count("Here: **") == len(about.claims)
     assert all(sentence in text for sentence in about.advice)
     assert f"$ ./scripts/bench {study}\n" in text

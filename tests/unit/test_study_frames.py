@@ -18,7 +18,7 @@ from locustfiles.clients import CallError, Payload
 from locustfiles.clients.frames import Changed, DoubleBuffered, SharedMemory, own_memory
 from locustfiles.payloads import Images
 from locustfiles.study_routes import WAYS
-from locustfiles.study_routes.frames import DOUBLE, HD, IN_PROCESS, JPEG_HTTP, PAN, ROWS, SHM, ZMQ, camera, encode
+from locustfiles.study_routes.frames import HD, PAN, ROWS, camera, encode
 from tests.unit.bench_runs import change, synthetic_run, to
 from tests.unit.frames_server import frames_server
 from tests.unit.tiny_artifacts import tiny
@@ -67,11 +67,11 @@ def test_every_row_gives_the_same_frame(load: Launcher, environment: dict[str, s
     found = load.parity(FRAMES.cells(True))
     assert set(found) == set(ROWS)
     assert all(one["agrees"] for one in found.values())
-    assert {name for name, one in found.items() if "on average within 4" in one["why"]} == {JPEG_HTTP}
+    assert {name for name, one in found.items() if "on average within 4" in one["why"]} == {"frames-http-jpeg"}
     assert [path.name for path in Path(environment["FRAMES"]).iterdir()] == ["zmq"]
 
 
-@pytest.mark.parametrize("row", [IN_PROCESS, SHM, DOUBLE])
+@pytest.mark.parametrize("row", ["frames-in-process", "frames-shm-zmq", "frames-shm-zmq-double"])
 def test_a_visit_counts_its_frames_and_the_cpu_time_of_both_sides(
     load: Launcher, environment: dict[str, str], row: str
 ) -> None:
@@ -81,7 +81,7 @@ def test_a_visit_counts_its_frames_and_the_cpu_time_of_both_sides(
     assert (found.problem, found.errors) == ("", {})
     assert found.requests > 0
     assert found.client_cpu > 0
-    assert ("server.cpu" in found.stages_ms) is (row != IN_PROCESS)
+    assert ("server.cpu" in found.stages_ms) is (row != "frames-in-process")
     assert [path.name for path in Path(environment["FRAMES"]).iterdir()] == ["zmq"]
 
 
@@ -113,7 +113,7 @@ def test_a_client_says_that_the_server_is_not_there(tmp_path: Path, monkeypatch:
     """Where the profile is off the volume is empty; what was put there is gone with the client. Where the volume is not
     mounted the client says so."""
     monkeypatch.setenv("FRAMES", str(tmp_path))
-    for row in (SHM, DOUBLE, ZMQ):
+    for row in ("frames-shm-zmq", "frames-shm-zmq-double", "frames-zmq"):
         made: Any = WAYS[row].format.client
         opened = made("", "zmq", {}, lambda: None)
         with pytest.raises(CallError, match="docker compose --profile transport up"):
@@ -153,19 +153,17 @@ def test_a_frame_that_is_not_the_inverted_one_is_wrong() -> None:
     def changed(frame: Any) -> Changed:
         return Changed(b"", frame=frame, sent=sent, crc32=zlib.crc32(frame), wanted=zlib.crc32(right))
 
-    ROWS[ZMQ].format.check(changed(right), 1)
-    ROWS[JPEG_HTTP].format.check(changed(right - 3), 1)
-    for row, wrong in ((ZMQ, right - 3), (ZMQ, sent), (JPEG_HTTP, right - 30), (JPEG_HTTP, sent)):
+    ROWS["frames-zmq"].format.check(changed(right), 1)
+    ROWS["frames-http-jpeg"].format.check(changed(right - 3), 1)
+    for row, wrong in (("zmq", right - 3), ("zmq", sent), ("http-jpeg", right - 30), ("http-jpeg", sent)):
         with pytest.raises(WrongAnswer):
-            ROWS[row].format.check(changed(wrong), 1)
+            ROWS[f"frames-{row}"].format.check(changed(wrong), 1)
 
 
 def test_a_client_that_works_hard_is_no_reason_for_doubt() -> None:
     """The study has no gate; the CPU time of a frame is that of the client's process and what the server said."""
     run = synthetic_run(study="frames", names=["onnx-http"], batches=[1], users=[1])
-
-    edit = to(client_cpu=0.9, counted_s=2.0, stages_ms={"server.cpu": 2.5})
-    (cell,) = analyse(change(run, lambda _: True, edit))["cells"]
-    assert cell["marks"] == []
-    assert cell["server_cpu_ms"] == Interval(2.5)
+    busy = change(run, lambda _: True, to(client_cpu=0.9, counted_s=2.0, stages_ms={"server.cpu": 2.5}))
+    (cell,) = analyse(busy)["cells"]
+    assert (cell["marks"], cell["server_cpu_ms"]) == ([], Interval(2.5))
     assert cell["client_cpu_ms"]["value"] == pytest.approx(0.9 * 2000 / (cell["requests"] / cell["blocks"]))

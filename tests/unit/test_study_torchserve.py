@@ -1,15 +1,12 @@
-"""The rows of study `torchserve`: base64 is what our handler takes, and answers are read alike."""
+"""The rows of study `torchserve`: base64 is what our handler takes. Their answers: test_locust_answers.py."""
 
 import base64
 import json
 from pathlib import Path
 
-import pytest
-from torchserve.inference_pb2 import PredictionResponse, PredictionsRequest
+from torchserve.inference_pb2 import PredictionsRequest
 
 from locustfiles import payloads
-from locustfiles.answers import WrongAnswer
-from locustfiles.clients import Answer
 from locustfiles.payloads import Images
 from locustfiles.study_routes import WAYS
 from servers.torchserve.handler import jpeg_of
@@ -26,18 +23,3 @@ def test_base64_arrives_as_the_photo() -> None:
     assert message.model_name == "tiny"
     assert jpeg_of(message.input, "") == JPEG
     assert base64.b64decode(json.loads(message.input["data"])["image"]) == JPEG
-
-
-@pytest.mark.parametrize("row", ["torchserve-http-base64", "torchserve-grpc-base64"])
-def test_an_answer_is_checked_and_read(row: str) -> None:
-    """One embedding; an error's JSON is a wrong answer, whatever its status."""
-
-    def answer(body: bytes) -> Answer:
-        return Answer(PredictionResponse(prediction=body).SerializeToString() if "grpc" in row else body)
-
-    form = WAYS[row].format
-    good = answer(b'{"embedding":[0.5,-1.25],"classes":[{"index":1}]}')
-    form.check(good, 1)
-    assert form.read(good) == [[0.5, -1.25]]
-    with pytest.raises(WrongAnswer):
-        form.check(answer(b'{"code":400,"type":"InvalidInput","message":"no JPEG"}'), 1)

@@ -5,8 +5,10 @@ Answers are made once and encoded for every request: what a call costs is its tr
 
 import random
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, lru_cache
+from itertools import batched
+from typing import Any
 
 from fiveway.transport.v1 import distance_pb2 as pb
 
@@ -18,18 +20,18 @@ MAX_VECTORS = 100_000
 _ENTRIES = tuple((f"entry {n}", 1 / (n + 1)) for n in range(MAX_ENTRIES))
 
 
-def entries(count: int) -> Sequence[tuple[str, float]]:
-    """Label and score of the first `count` entries."""
+def entries[E](count: int, entry: Callable[..., E]) -> list[E]:
+    """The first `count` entries, each made of its label and score."""
     if not 0 <= count <= MAX_ENTRIES:
         raise ServeError(Status.INVALID, f"entries is {count}: send 0 to {MAX_ENTRIES}")
-    return _ENTRIES[:count]
+    return [entry(label=label, score=score) for label, score in _ENTRIES[:count]]
 
 
-def received(image: bytes) -> tuple[int, int]:
-    """Length and CRC-32 of an image: they tell whether all of it arrived."""
+def received[A](image: bytes, entries: list[Any], answer: Callable[..., A]) -> A:
+    """Length and CRC-32 of an image, which tell whether all of it arrived, and the entries."""
     if not image:
         raise ServeError(Status.INVALID, "the image is empty: send at least one byte")
-    return len(image), zlib.crc32(image)
+    return answer(size_bytes=len(image), crc32=zlib.crc32(image), entries=entries)
 
 
 @cache
@@ -39,28 +41,26 @@ def coordinates() -> Sequence[Sequence[float]]:
     return [[1 - numbers.random() for _ in range(6)] for _ in range(MAX_VECTORS)]
 
 
-def check_vectors(count: int) -> int:
-    """`count`, if that many vectors can be answered."""
+def rows(count: int) -> Sequence[Sequence[float]]:
+    """The coordinates of the first `count` vectors."""
     if not 1 <= count <= MAX_VECTORS:
         raise ServeError(Status.INVALID, f"count is {count}: send 1 to {MAX_VECTORS}")
-    return count
+    return coordinates()[:count]
 
 
 @lru_cache(maxsize=4)
 def vector_list(count: int) -> pb.ListVectorsResponse:
     """The first `count` vectors in one message."""
-    return pb.ListVectorsResponse(vectors=_messages(0, check_vectors(count)))
+    return pb.ListVectorsResponse(vectors=_messages(rows(count)))
 
 
 @lru_cache(maxsize=4)
 def vector_stream(count: int, per_message: int) -> Sequence[pb.StreamVectorsResponse]:
     """The same in messages of `per_message` vectors."""
-    starts = range(0, check_vectors(count), per_message)
-    return [pb.StreamVectorsResponse(vectors=_messages(start, min(start + per_message, count))) for start in starts]
-
-
-def _messages(start: int, end: int) -> list[pb.Vector]:
     return [
-        pb.Vector(start=pb.Point(x=a, y=b, z=c), end=pb.Point(x=d, y=e, z=f))
-        for a, b, c, d, e, f in coordinates()[start:end]
+        pb.StreamVectorsResponse(vectors=_messages(some)) for some in batched(rows(count), per_message, strict=False)
     ]
+
+
+def _messages(rows: Iterable[Sequence[float]]) -> list[pb.Vector]:
+    return [pb.Vector(start=pb.Point(x=a, y=b, z=c), end=pb.Point(x=d, y=e, z=f)) for a, b, c, d, e, f in rows]

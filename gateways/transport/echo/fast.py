@@ -2,7 +2,6 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import lru_cache
-from urllib.parse import parse_qs
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
@@ -19,8 +18,6 @@ BINARY = ("application/octet-stream", "image/jpeg")
 
 
 class StructuredRequest(msgspec.Struct):
-    """Two texts, a number and a map."""
-
     name: str
     text: str
     entries: int = 0
@@ -28,15 +25,11 @@ class StructuredRequest(msgspec.Struct):
 
 
 class Entry(msgspec.Struct):
-    """One entry of an answer."""
-
     label: str
     score: float
 
 
 class StructuredAnswer(msgspec.Struct):
-    """The request's own fields, and the entries that it asked for."""
-
     name: str
     text: str
     entries: list[Entry]
@@ -44,46 +37,24 @@ class StructuredAnswer(msgspec.Struct):
 
 
 class Base64Request(msgspec.Struct):
-    """An image as base64 text."""
-
     image: str
     entries: int = 0
 
 
 class ImageAnswer(msgspec.Struct):
-    """Length and CRC-32 of the image that arrived."""
-
     size_bytes: int
     crc32: int
     entries: list[Entry]
 
 
-class Point(msgspec.Struct):
-    """A point in space."""
-
-    x: float
-    y: float
-    z: float
-
-
-class Vector(msgspec.Struct):
-    """A line through space."""
-
-    start: Point
-    end: Point
-
-
-class Vectors(msgspec.Struct):
-    """The list, as the message ListVectorsResponse has it."""
-
-    vectors: list[Vector]
+Point = msgspec.defstruct("Point", [(axis, float) for axis in "xyz"])
+Vector = msgspec.defstruct("Vector", [("start", Point), ("end", Point)])
 
 
 @lru_cache(maxsize=4)
-def vectors(count: int) -> Vectors:
-    """The first `count` vectors."""
-    rows = answers.coordinates()[: answers.check_vectors(count)]
-    return Vectors([Vector(Point(*row[:3]), Point(*row[3:])) for row in rows])
+def vectors(count: int) -> dict[str, list[msgspec.Struct]]:
+    """The first `count` vectors, as the message ListVectorsResponse has them."""
+    return {"vectors": [Vector(Point(*row[:3]), Point(*row[3:])) for row in answers.rows(count)]}
 
 
 async def answer(scope: Scope, receive: Receive, send: Send) -> None:
@@ -108,7 +79,7 @@ async def _response(request: Request) -> Response:
 
 async def _structured(request: Request) -> StructuredAnswer:
     asked = await _json(request, StructuredRequest)
-    return StructuredAnswer(asked.name, asked.text, _entries(asked.entries), asked.attributes)
+    return StructuredAnswer(asked.name, asked.text, answers.entries(asked.entries, Entry), asked.attributes)
 
 
 async def _base64(request: Request) -> ImageAnswer:
@@ -118,10 +89,14 @@ async def _base64(request: Request) -> ImageAnswer:
 
 async def _binary(request: Request) -> ImageAnswer:
     expect(request, *BINARY)
-    asked = parse_qs(request.url.query).get("entries", ["0"])[-1]
+    asked = request.query_params.get("entries", "0")
     if not asked.isdecimal():
         raise ServeError(Status.INVALID, f"entries is {asked!r}: send 0 to {answers.MAX_ENTRIES}")
     return _image(await whole(request), int(asked))
+
+
+def _image(image: bytes, entries: int) -> ImageAnswer:
+    return answers.received(image, answers.entries(entries, Entry), ImageAnswer)
 
 
 async def _json[T](request: Request, kind: type[T]) -> T:
@@ -132,14 +107,6 @@ async def _json[T](request: Request, kind: type[T]) -> T:
         raise ServeError(Status.INVALID, f"{error}: gateways/transport/echo/fast.py lists the fields") from None
     except (ValueError, RecursionError) as error:
         raise ServeError(Status.INVALID, f"the body is not JSON ({error})") from None
-
-
-def _entries(count: int) -> list[Entry]:
-    return [Entry(label, score) for label, score in answers.entries(count)]
-
-
-def _image(image: bytes, entries: int) -> ImageAnswer:
-    return ImageAnswer(*answers.received(image), _entries(entries))
 
 
 ANSWERS: Mapping[str, Callable[[Request], Awaitable[StructuredAnswer | ImageAnswer]]] = {

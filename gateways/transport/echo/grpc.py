@@ -6,7 +6,8 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import grpc
-from fiveway.transport.v1 import base_pb2, distance_pb2
+from fiveway.transport.v1 import base_pb2 as pb
+from fiveway.transport.v1.distance_pb2 import ListVectorsRequest, StreamVectorsRequest
 from google.protobuf.message import Message
 
 from gateways.core.messages import parse
@@ -27,21 +28,20 @@ def create_server() -> grpc.aio.Server:
     """The server without a port."""
     server = grpc.aio.server(options=OPTIONS)
     base = {
-        "Structured": _unary(base_pb2.StructuredRequest, structured),
+        "Structured": _unary(pb.StructuredRequest, structured),
         "StructuredStream": _stream(
-            base_pb2.StructuredStreamRequest,
-            lambda asked: base_pb2.StructuredStreamResponse(response=structured(asked.request)),
+            pb.StructuredStreamRequest, lambda asked: pb.StructuredStreamResponse(response=structured(asked.request))
         ),
-        "Base64": _unary(base_pb2.Base64Request, base64),
-        "Binary": _unary(base_pb2.BinaryRequest, binary),
+        "Base64": _unary(pb.Base64Request, base64),
+        "Binary": _unary(pb.BinaryRequest, binary),
         "BinaryStream": _stream(
-            base_pb2.BinaryStreamRequest, lambda asked: base_pb2.BinaryStreamResponse(response=binary(asked.request))
+            pb.BinaryStreamRequest, lambda asked: pb.BinaryStreamResponse(response=binary(asked.request))
         ),
     }
     distance = {
-        "ListVectors": _unary(distance_pb2.ListVectorsRequest, lambda asked: answers.vector_list(asked.count)),
+        "ListVectors": _unary(ListVectorsRequest, lambda asked: answers.vector_list(asked.count)),
         "StreamVectors": _many(
-            distance_pb2.StreamVectorsRequest, lambda asked: answers.vector_stream(asked.count, asked.per_message or 1)
+            StreamVectorsRequest, lambda asked: answers.vector_stream(asked.count, asked.per_message or 1)
         ),
     }
     server.add_generic_rpc_handlers(
@@ -53,35 +53,24 @@ def create_server() -> grpc.aio.Server:
     return server
 
 
-def structured(asked: base_pb2.StructuredRequest) -> base_pb2.StructuredResponse:
+def structured(asked: pb.StructuredRequest) -> pb.StructuredResponse:
     """The request's own fields, and the entries that it asked for."""
-    return base_pb2.StructuredResponse(
-        name=asked.name, text=asked.text, entries=_entries(asked.entries), attributes=asked.attributes
-    )
+    entries = answers.entries(asked.entries, pb.Entry)
+    return pb.StructuredResponse(name=asked.name, text=asked.text, entries=entries, attributes=asked.attributes)
 
 
-def base64(asked: base_pb2.Base64Request) -> base_pb2.Base64Response:
-    """Length and CRC-32 of the image."""
-    size, crc = answers.received(unbase64(asked.image, "image", standard.b64decode))
-    return base_pb2.Base64Response(size_bytes=size, crc32=crc, entries=_entries(asked.entries))
+def base64(asked: pb.Base64Request) -> pb.Base64Response:
+    image = unbase64(asked.image, "image", standard.b64decode)
+    return answers.received(image, answers.entries(asked.entries, pb.Entry), pb.Base64Response)
 
 
-def binary(asked: base_pb2.BinaryRequest) -> base_pb2.BinaryResponse:
-    """Length and CRC-32 of the image."""
-    size, crc = answers.received(asked.image)
-    return base_pb2.BinaryResponse(size_bytes=size, crc32=crc, entries=_entries(asked.entries))
-
-
-def _entries(count: int) -> list[base_pb2.Entry]:
-    return [base_pb2.Entry(label=label, score=score) for label, score in answers.entries(count)]
+def binary(asked: pb.BinaryRequest) -> pb.BinaryResponse:
+    return answers.received(asked.image, answers.entries(asked.entries, pb.Entry), pb.BinaryResponse)
 
 
 def _unary[M: Message](kind: type[M], answer: Callable[[M], Message]) -> "grpc.RpcMethodHandler[bytes, Any]":
     async def call(body: bytes, context: Context) -> Message:
-        try:
-            return answer(parse(kind, body))
-        except Exception as error:
-            await context.abort(*refusal(error))
+        return await _answered(kind, answer, body, context)
 
     return grpc.unary_unary_rpc_method_handler(call, response_serializer=_serialize)
 
@@ -89,25 +78,24 @@ def _unary[M: Message](kind: type[M], answer: Callable[[M], Message]) -> "grpc.R
 def _stream[M: Message](kind: type[M], answer: Callable[[M], Message]) -> "grpc.RpcMethodHandler[bytes, Any]":
     async def call(bodies: AsyncIterator[bytes], context: Context) -> None:
         async for body in bodies:
-            try:
-                message = answer(parse(kind, body))
-            except Exception as error:
-                await context.abort(*refusal(error))
-            await context.write(message)
+            await context.write(await _answered(kind, answer, body, context))
 
     return grpc.stream_stream_rpc_method_handler(call, response_serializer=_serialize)
 
 
 def _many[M: Message](kind: type[M], answer: Callable[[M], Sequence[Message]]) -> "grpc.RpcMethodHandler[bytes, Any]":
     async def call(body: bytes, context: Context) -> None:
-        try:
-            messages = answer(parse(kind, body))
-        except Exception as error:
-            await context.abort(*refusal(error))
-        for message in messages:
+        for message in await _answered(kind, answer, body, context):
             await context.write(message)
 
     return grpc.unary_stream_rpc_method_handler(call, response_serializer=_serialize)
+
+
+async def _answered[M: Message, A](kind: type[M], answer: Callable[[M], A], body: bytes, context: Context) -> A:
+    try:
+        return answer(parse(kind, body))
+    except Exception as error:
+        await context.abort(*refusal(error))
 
 
 def _serialize(message: Message) -> bytes:

@@ -30,8 +30,6 @@ GZIP_LEVEL = 6  # zlib's default, as in most servers
 
 
 class StructuredRequest(BaseModel):
-    """Two texts, a number and a map."""
-
     name: str
     text: str
     entries: int = 0
@@ -39,15 +37,11 @@ class StructuredRequest(BaseModel):
 
 
 class Entry(BaseModel):
-    """One entry of an answer."""
-
     label: str
     score: float
 
 
 class StructuredAnswer(BaseModel):
-    """The request's own fields, and the entries that it asked for."""
-
     name: str
     text: str
     entries: list[Entry]
@@ -55,15 +49,11 @@ class StructuredAnswer(BaseModel):
 
 
 class Base64Request(BaseModel):
-    """An image as base64 text."""
-
     image: str
     entries: int = 0
 
 
 class ImageAnswer(BaseModel):
-    """Length and CRC-32 of the image that arrived."""
-
     size_bytes: int
     crc32: int
     entries: list[Entry]
@@ -86,9 +76,8 @@ def create_app() -> ASGIApp:
 def _add_routes(app: FastAPI) -> None:
     @app.post("/transport/structured")
     async def structured(asked: StructuredRequest) -> StructuredAnswer:
-        return StructuredAnswer(
-            name=asked.name, text=asked.text, entries=_entries(asked.entries), attributes=asked.attributes
-        )
+        entries = answers.entries(asked.entries, Entry)
+        return StructuredAnswer(name=asked.name, text=asked.text, entries=entries, attributes=asked.attributes)
 
     @app.post("/transport/base64")
     async def base64(asked: Base64Request) -> ImageAnswer:
@@ -111,26 +100,20 @@ def _add_routes(app: FastAPI) -> None:
         return Response(packed, headers={"content-encoding": "gzip"}, media_type="application/json")
 
 
-def _entries(count: int) -> list[Entry]:
-    return [Entry(label=label, score=score) for label, score in answers.entries(count)]
-
-
 def _image(image: bytes, entries: int) -> ImageAnswer:
-    size, crc = answers.received(image)
-    return ImageAnswer(size_bytes=size, crc32=crc, entries=_entries(entries))
+    return answers.received(image, answers.entries(entries, Entry), ImageAnswer)
 
 
 async def _invalid(request: Request, error: Exception) -> Response:
     """What FastAPI found wrong: the first of it, in one line."""
     assert isinstance(error, RequestValidationError)
-    try:
-        if request.method == "POST" and error.errors()[0]["loc"][0] == "body":
-            expect(request, "application/json")
-    except ServeError as other:
-        return await serve_error(request, other)
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"])
     text = "the body is not JSON" if first["type"] == "json_invalid" else f"{where}: {first['msg']}"
-    return await serve_error(
-        request, ServeError(Status.INVALID, f"{text}: gateways/transport/echo/http.py lists the fields")
-    )
+    failure = ServeError(Status.INVALID, f"{text}: gateways/transport/echo/http.py lists the fields")
+    try:
+        if first["loc"][0] == "body":
+            expect(request, "application/json")
+    except ServeError as other:
+        failure = other
+    return await serve_error(request, failure)

@@ -20,19 +20,19 @@ OPTIONS = (ALONE, ("grpc.max_receive_message_length", 16 * 1024 * 1024))
 def create_server(usage: Usage) -> grpc.Server:
     """The server without a port."""
 
-    def unary(body: bytes, context: grpc.ServicerContext) -> bytes:
+    def changed(request: Any, response: Callable[..., Any], body: bytes, context: grpc.ServicerContext) -> bytes:
         try:
-            return _changed(usage, pb.ChangeRequest, pb.ChangeResponse, body)
+            asked = parse(request, body)
+            frame = change(pixels(asked.pixels, asked.width, asked.height))
+            return response(pixels=frame.tobytes(), cpu_ms=usage.spent_ms()).SerializeToString()
         except Exception as error:
             context.abort(*refusal(error))
 
+    def unary(body: bytes, context: grpc.ServicerContext) -> bytes:
+        return changed(pb.ChangeRequest, pb.ChangeResponse, body, context)
+
     def stream(bodies: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
-        for body in bodies:
-            try:
-                answer = _changed(usage, pb.ChangeStreamRequest, pb.ChangeStreamResponse, body)
-            except Exception as error:
-                context.abort(*refusal(error))
-            yield answer
+        return (changed(pb.ChangeStreamRequest, pb.ChangeStreamResponse, body, context) for body in bodies)
 
     handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {
         "Change": grpc.unary_unary_rpc_method_handler(unary),
@@ -44,10 +44,3 @@ def create_server(usage: Usage) -> grpc.Server:
         options=OPTIONS,
         maximum_concurrent_rpcs=CALLS,
     )
-
-
-def _changed(usage: Usage, request: Any, response: Callable[..., Any], body: bytes) -> bytes:
-    asked = parse(request, body)
-    changed = change(pixels(asked.pixels, asked.width, asked.height))
-    answer: bytes = response(pixels=changed.tobytes(), cpu_ms=usage.spent_ms()).SerializeToString()
-    return answer

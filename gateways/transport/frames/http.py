@@ -12,8 +12,8 @@ import base64
 import binascii
 import json
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import pybase64
@@ -21,7 +21,7 @@ import simplejpeg
 from starlette.applications import Starlette
 from starlette.datastructures import UploadFile
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
@@ -33,14 +33,9 @@ from gateways.web.errors import handle_errors
 
 QUALITY = 95  # OpenCV's default, which the published comparison has
 SUBSAMPLING = "420"
-
-
-@dataclass(frozen=True, slots=True)
-class Text:
-    """A way to write a frame as text; `read` raises ValueError."""
-
-    read: Callable[[str, int, int], Pixels]
-    write: Callable[[Pixels], str]
+type Read = Callable[[str, int, int], Pixels]
+"""From text, width and height; raises ValueError."""
+type Write = Callable[[Pixels], str]
 
 
 def _jpeg(text: str, width: int, height: int) -> Pixels:
@@ -59,20 +54,18 @@ def _write_jpeg(frame: Pixels) -> str:
     return pybase64.b64encode_as_string(jpeg)
 
 
-TEXTS: Mapping[str, Text] = {
-    "base64": Text(
-        lambda text, width, height: pixels(base64.b64decode(text, validate=True), width, height),
-        lambda frame: base64.b64encode(frame).decode(),
-    ),
-    "pybase64": Text(
-        lambda text, width, height: pixels(pybase64.b64decode(text, validate=True), width, height),
+def _of(decode: Callable[[str], bytes]) -> Read:
+    return lambda text, width, height: pixels(decode(text), width, height)
+
+
+TEXTS: Mapping[str, tuple[Read, Write]] = {
+    "base64": (_of(partial(base64.b64decode, validate=True)), lambda frame: base64.b64encode(frame).decode()),
+    "pybase64": (
+        _of(partial(pybase64.b64decode, validate=True)),
         lambda frame: pybase64.b64encode_as_string(frame.reshape(-1)),
     ),
-    "hex": Text(
-        lambda text, width, height: pixels(binascii.unhexlify(text), width, height),
-        lambda frame: binascii.hexlify(frame).decode(),
-    ),
-    "jpeg": Text(_jpeg, _write_jpeg),
+    "hex": (_of(binascii.unhexlify), lambda frame: binascii.hexlify(frame).decode()),
+    "jpeg": (_jpeg, _write_jpeg),
 }
 
 
@@ -80,31 +73,26 @@ def create_app(usage: Usage) -> ASGIApp:
     """The application."""
 
     async def multipart(request: Request) -> Response:
-        frame = await _form(request)
-        return _answer(change(frame).tobytes(), "application/octet-stream")
+        return answered(change(await _form(request)).tobytes(), "application/octet-stream")
 
     async def spent(_: Request) -> Response:
-        text = json.dumps({"cpu_s": time.process_time(), "frames": usage.frames})
-        return Response(text, media_type="application/json")
+        return JSONResponse({"cpu_s": time.process_time(), "frames": usage.frames})
 
-    def as_text(text: Text) -> Callable[[Request], Awaitable[Response]]:
-        async def answer(request: Request) -> Response:
-            frame = _read(text, await _message(request))
-            return _answer(json.dumps({"frame": text.write(change(frame))}).encode(), "application/json")
+    async def text(read: Read, write: Write, request: Request) -> Response:
+        changed = change(await _text(request, read))
+        return answered(json.dumps({"frame": write(changed)}).encode(), "application/json")
 
-        return answer
-
-    def _answer(body: bytes, kind: str) -> Response:
+    def answered(body: bytes, kind: str) -> Response:
         return Response(body, headers={"server-timing": f"cpu;dur={usage.spent_ms():.3f}"}, media_type=kind)
 
-    routes = [Route(f"/frames/{name}", as_text(text), methods=["POST"]) for name, text in TEXTS.items()]
+    routes = [Route(f"/frames/{name}", partial(text, *how), methods=["POST"]) for name, how in TEXTS.items()]
     routes += [Route("/frames/multipart", multipart, methods=["POST"]), Route("/frames/usage", spent, methods=["GET"])]
     app = Starlette(routes=routes)
     handle_errors(app, what_there_is=f"POST to /frames/multipart, {', '.join(TEXTS)}")
     return Admission(app)
 
 
-async def _message(request: Request) -> dict[str, Any]:
+async def _text(request: Request, read: Read) -> Pixels:
     expect(request, "application/json")
     try:
         found = json.loads(await whole(request))
@@ -112,14 +100,11 @@ async def _message(request: Request) -> dict[str, Any]:
         raise ServeError(Status.INVALID, f"the body is not JSON ({error})") from None
     if not isinstance(found, dict) or not isinstance(found.get("frame"), str):
         raise ServeError(Status.INVALID, 'the field "frame" is missing or not a string: send width, height and frame')
-    return found
-
-
-def _read(text: Text, message: Mapping[str, Any]) -> Pixels:
-    width, height = message.get("width"), message.get("height")
+    width: Any = found.get("width")
+    height: Any = found.get("height")
     size_of(width, height)
     try:
-        return text.read(message["frame"], width, height)  # type: ignore[arg-type]
+        return read(found["frame"], width, height)
     except ValueError as error:
         raise ServeError(Status.INVALID, f"frame cannot be decoded ({error}): the path says how to write it") from None
 

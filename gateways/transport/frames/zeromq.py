@@ -70,9 +70,8 @@ class Slots:
         try:
             about = os.fstat(opened)
             if not stat.S_ISREG(about.st_mode) or not about.st_size or about.st_blocks * 512 < about.st_size:
-                raise ServeError(
-                    Status.INVALID, f"slot {name} has no memory: reserve all of the file (posix_fallocate)"
-                )
+                text = f"slot {name} has no memory: reserve all of the file (posix_fallocate)"
+                raise ServeError(Status.INVALID, text)
             memory = mmap.mmap(opened, 0)
         finally:
             os.close(opened)
@@ -117,29 +116,25 @@ class ZmqServer(threading.Thread):
         try:
             asked = _head(parts[0])
             width, height = asked.get("width"), asked.get("height")
+            changed = []
             if "slot" in asked:
                 self._slots.change(asked["slot"], width, height)
-                return [self._done()]
-            if len(parts) != 2:
+            elif len(parts) == 2:
+                changed = [change(pixels(parts[1].buffer, width, height)).data]
+            else:
                 raise ServeError(Status.INVALID, f"{len(parts)} parts: send a JSON head, and the frame or a slot")
-            changed = change(pixels(parts[1].buffer, width, height))
-            return [self._done(), changed.data]
+            return [b'{"cpu_ms": %.3f}' % self._usage.spent_ms(), *changed]
         except Exception as error:
             failure = told(error, log)
             return [json.dumps({"error": {"code": failure.status.grpc, "message": failure.message}}).encode()]
 
-    def _done(self) -> bytes:
-        return b'{"cpu_ms": %.3f}' % self._usage.spent_ms()
-
 
 def _head(part: zmq.Frame) -> dict[str, object]:
-    text = part.buffer
     try:
-        found = json.loads(bytes(text)) if len(text) <= MAX_HEAD else None
+        found = json.loads(bytes(part.buffer)) if len(part.buffer) <= MAX_HEAD else None
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        raise ServeError(
-            Status.INVALID, f"the first part is no JSON object of at most {MAX_HEAD} bytes: send width, height and slot"
-        )
+        text = f"the first part is no JSON object of at most {MAX_HEAD} bytes: send width, height and slot"
+        raise ServeError(Status.INVALID, text)
     return found

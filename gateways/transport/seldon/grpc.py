@@ -18,7 +18,7 @@ async def predict(body: bytes, context: Context) -> bytes:
     """One SeldonMessage in, one out; as bytes, so that what is no message gets our status, not UNKNOWN."""
     stages = Stages()
     try:
-        answer = payload.answer_proto(body, metadata(context, "x-mode"), stages)
+        answer = payload.answer(payload.PROTO, body, metadata(context, "x-mode"), stages)
     except Exception as error:
         await context.abort(*refusal(error), timing(stages))
     context.set_trailing_metadata(timing(stages))

@@ -1,7 +1,6 @@
 """The HTTP application.
 
 POST /api/v1.0/predictions    a SeldonMessage as JSON; with the header `x-mode: raw` it is not turned into an array
-GET  /health                  a prediction
 
 Work runs in the event loop, one request after the other, as in a wrapper of Seldon's with one worker.
 """
@@ -12,7 +11,6 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from gateways.core.timing import Stages
 from gateways.transport.seldon import payload
 from gateways.transport.seldon.payload import MAX_BODY
 from gateways.web.admission import Admission
@@ -25,7 +23,7 @@ PATH = "/api/v1.0/predictions"
 
 def create_app() -> ASGIApp:
     """The application."""
-    app = Starlette(routes=[Route(PATH, _predict, methods=["POST"]), Route("/health", _health)])
+    app = Starlette(routes=[Route(PATH, _predict, methods=["POST"])])
     handle_errors(app, what_there_is=f"POST to {PATH}")
     return Timed(Admission(app))
 
@@ -34,10 +32,5 @@ async def _predict(request: Request) -> Response:
     """One SeldonMessage in, one out."""
     expect(request, "application/json")
     body = await whole(request, MAX_BODY, "values")
-    answer = payload.answer_json(body, request.headers.get("x-mode"), stages_of(request))
+    answer = payload.answer(payload.JSON, body, request.headers.get("x-mode"), stages_of(request))
     return Response(answer, media_type="application/json")
-
-
-async def _health(_: Request) -> Response:
-    """200 if a prediction is answered, through the same queue as everyone's."""
-    return Response(payload.answer_json(b'{"data":{"ndarray":[1]}}', None, Stages()), media_type="application/json")

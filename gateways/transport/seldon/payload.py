@@ -9,6 +9,7 @@ the values: one number too, which shows that all of them arrived. Raw, it looks 
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,9 @@ from google.protobuf import json_format
 from google.protobuf.struct_pb2 import ListValue, Value
 from numpy.typing import NDArray
 from seldon import prediction_pb2 as pb
-from tensorflow.core.framework import tensor_pb2, tensor_shape_pb2, types_pb2
+from tensorflow.core.framework import types_pb2
+from tensorflow.core.framework.tensor_pb2 import TensorProto
+from tensorflow.core.framework.tensor_shape_pb2 import TensorShapeProto
 
 from gateways.core.errors import ServeError, Status
 from gateways.core.messages import parse
@@ -35,6 +38,7 @@ DECODED, RAW = "decoded", "raw"
 FORMS = ("ndarray", "tensor", "tftensor")
 ONE: Array = np.ones(1)
 SEND = "send data.ndarray, data.tensor or data.tftensor"
+NOT_NUMBERS = "data holds a value that is no number: send numbers only"
 
 # TensorFlow's types that are numbers: numpy's type, and the field that holds values one by one.
 DTYPES = {
@@ -53,30 +57,17 @@ DTYPES = {
 }
 
 
-def answer_json(body: bytes, mode: str | None, stages: Stages) -> bytes:
-    """The answer to a JSON request. Raises ServeError."""
-    return _answer(mode, stages, lambda: parse_json(body), decode_json, encode_json)
+Written = tuple[Callable[[bytes], Any], Callable[[Any], tuple[str, Array]], Callable[[str, Array], bytes]]
+"""How messages are written: what parses one, what makes form and array of it, and what writes an answer."""
 
 
-def answer_proto(body: bytes, mode: str | None, stages: Stages) -> bytes:
-    """The answer to a serialized SeldonMessage. Raises ServeError."""
-    return _answer(
-        mode, stages, lambda: parse(pb.SeldonMessage, body, "Seldon's prediction.proto"), decode_proto, encode_proto
-    )
-
-
-def _answer[M](
-    mode: str | None,
-    stages: Stages,
-    read: Callable[[], M],
-    decode: Callable[[M], tuple[str, Array]],
-    encode: Callable[[str, Array], bytes],
-) -> bytes:
-    """The way of a message, whatever it is written in."""
+def answer(written: Written, body: bytes, mode: str | None, stages: Stages) -> bytes:
+    """The answer to a request. Raises ServeError."""
+    read, decode, encode = written
     if mode not in (None, DECODED, RAW):
         raise _invalid(f"x-mode is {mode!r}: send {DECODED} or {RAW}, or leave it out")
     with stages.stage("parse"):
-        message = read()
+        message = read(body)
     form, result = "tftensor", ONE
     if mode != RAW:
         with stages.stage("decode"):
@@ -107,9 +98,8 @@ def decode_json(message: dict[str, Any]) -> tuple[str, Array]:
     """The form of a parsed JSON message, and its array. Raises ServeError."""
     data = message.get("data")
     if data is None:
-        raise _no_data(
-            next((name for name in ("binData", "strData", "jsonData", "customData") if name in message), None)
-        )
+        others = ("binData", "strData", "jsonData", "customData")
+        raise _no_data(next((name for name in others if name in message), None))
     found = [form for form in FORMS if form in data] if isinstance(data, dict) else []
     if len(found) != 1:
         raise _invalid(f"data has {' and '.join(found) or 'no values'}: {SEND}")
@@ -127,7 +117,7 @@ def decode_json(message: dict[str, Any]) -> tuple[str, Array]:
             raise _invalid('data.tensor is not {"shape": [integers], "values": [numbers]}')
         return form, _shaped(_numbers(flat).astype(np.float64), shape)
     try:
-        return form, _from_tftensor(json_format.ParseDict(values, tensor_pb2.TensorProto()))
+        return form, _from_tftensor(json_format.ParseDict(values, TensorProto()))
     except json_format.ParseError as error:
         raise _invalid(f"data.tftensor is no TensorProto: {str(error)[:200]}") from None
 
@@ -144,32 +134,34 @@ def encode_json(form: str, array: Array) -> bytes:
 
 def decode_proto(message: pb.SeldonMessage) -> tuple[str, Array]:
     """The form of a message, and its array; the message is used up. Raises ServeError."""
-    kind = message.WhichOneof("data_oneof")
+    kind, data = message.WhichOneof("data_oneof"), message.data
     if kind != "data":
         raise _no_data(kind)
-    data = message.data
-    form = data.WhichOneof("data_oneof")
-    if form is None:
-        raise _invalid(f"data has no values: {SEND}")
-    if form == "ndarray":
-        return form, _numbers(_plain(data.ndarray))
-    if form == "tensor":
-        return form, _from_tensor(data.tensor)
-    return form, _from_tftensor(data.tftensor)
+    match form := data.WhichOneof("data_oneof"):
+        case "ndarray":
+            return form, _numbers(_plain(data.ndarray))
+        case "tensor":
+            return form, _from_tensor(data.tensor)
+        case "tftensor":
+            return form, _from_tftensor(data.tftensor)
+    raise _invalid(f"data has no values: {SEND}")
 
 
 def encode_proto(form: str, array: Array) -> bytes:
     """The same as a serialized SeldonMessage."""
+    values: Any
     if form == "ndarray":
-        rows = ListValue()
-        values: Any = array.tolist()
-        rows.extend(values)
-        data = pb.DefaultData(ndarray=rows)
+        values = ListValue()
+        values.extend(array.tolist())
     elif form == "tensor":
-        data = pb.DefaultData(tensor=pb.Tensor(shape=array.shape, values=array.ravel()))
+        values = pb.Tensor(shape=array.shape, values=array.ravel())
     else:
-        data = pb.DefaultData(tftensor=_to_tftensor(array))
-    return pb.SeldonMessage(data=data, meta=pb.Meta()).SerializeToString()
+        values = _to_tftensor(array)
+    return pb.SeldonMessage(data=pb.DefaultData(**{form: values}), meta=pb.Meta()).SerializeToString()
+
+
+JSON: Written = (parse_json, decode_json, encode_json)
+PROTO: Written = (partial(parse, pb.SeldonMessage, proto="Seldon's prediction.proto"), decode_proto, encode_proto)
 
 
 def _from_tensor(tensor: pb.Tensor) -> Array:
@@ -181,39 +173,33 @@ def _from_tensor(tensor: pb.Tensor) -> Array:
     return _shaped(np.frombuffer(packed, "<f8", count, len(packed) - 8 * count), shape)
 
 
-def _from_tftensor(tensor: tensor_pb2.TensorProto) -> Array:
+def _from_tftensor(tensor: TensorProto) -> Array:
     """As TensorFlow reads it: content in one piece, or values of which the last one fills the rest of the shape."""
     if tensor.dtype not in DTYPES:
         name = types_pb2.DataType.Name(tensor.dtype) if tensor.dtype in types_pb2.DataType.values() else tensor.dtype
         raise _invalid(f"data.tftensor.dtype is {name}: send a type of numbers, DT_DOUBLE for one")
-    dtype, field = DTYPES[tensor.dtype]
-    shape = [dim.size for dim in tensor.tensor_shape.dim]
     if tensor.tensor_shape.unknown_rank:
         raise _invalid("data.tftensor.tensorShape has an unknown rank: send the whole shape")
-    if tensor.tensor_content:
-        if len(tensor.tensor_content) % np.dtype(dtype).itemsize:
-            raise _invalid(
-                f"data.tftensor.tensorContent has {len(tensor.tensor_content)} bytes: not a number of {dtype}"
-            )
-        return _shaped(np.frombuffer(tensor.tensor_content, dtype), shape)
+    dtype, field = DTYPES[tensor.dtype]
+    shape, content = [dim.size for dim in tensor.tensor_shape.dim], tensor.tensor_content
+    if content:
+        if len(content) % np.dtype(dtype).itemsize:
+            raise _invalid(f"data.tftensor.tensorContent has {len(content)} bytes: not a number of {dtype}")
+        return _shaped(np.frombuffer(content, dtype), shape)
     count = _count(shape)
     try:
-        bits = "<u2" if field == "half_val" else dtype
-        values = np.array(getattr(tensor, field), bits).view(dtype)
+        values = np.array(getattr(tensor, field), "<u2" if field == "half_val" else dtype).view(dtype)
     except OverflowError:
-        raise _invalid(
-            f"data.tftensor.{field} has a value that is no {dtype}: send values of the tensor's type"
-        ) from None
+        text = f"data.tftensor.{field} has a value that is no {dtype}: send values of the tensor's type"
+        raise _invalid(text) from None
     if len(values) < count:
         values = np.pad(values, (0, count - len(values)), "edge") if len(values) else np.zeros(count, dtype)
     return _shaped(values, shape)
 
 
-def _to_tftensor(array: Array) -> tensor_pb2.TensorProto:
-    dims = [tensor_shape_pb2.TensorShapeProto.Dim(size=size) for size in array.shape]
-    return tensor_pb2.TensorProto(
-        dtype=types_pb2.DT_DOUBLE, tensor_shape=tensor_shape_pb2.TensorShapeProto(dim=dims), double_val=array.ravel()
-    )
+def _to_tftensor(array: Array) -> TensorProto:
+    shape = TensorShapeProto(dim=[TensorShapeProto.Dim(size=size) for size in array.shape])
+    return TensorProto(dtype=types_pb2.DT_DOUBLE, tensor_shape=shape, double_val=array.ravel())
 
 
 def _plain(values: ListValue) -> list[Any]:
@@ -221,14 +207,14 @@ def _plain(values: ListValue) -> list[Any]:
 
 
 def _value(value: Value) -> Any:
-    kind = value.WhichOneof("kind")
-    if kind == "number_value":
-        return value.number_value
-    if kind == "list_value":
-        return _plain(value.list_value)
-    if kind == "bool_value":
-        return value.bool_value
-    raise _not_numbers()
+    match value.WhichOneof("kind"):
+        case "number_value":
+            return value.number_value
+        case "list_value":
+            return _plain(value.list_value)
+        case "bool_value":
+            return value.bool_value
+    raise _invalid(NOT_NUMBERS)
 
 
 def _numbers(values: list[Any]) -> Array:
@@ -237,9 +223,8 @@ def _numbers(values: list[Any]) -> Array:
     except ValueError:
         raise _invalid("data holds lists of different lengths: send equally long lists") from None
     if array.dtype.kind not in "biuf":
-        raise _not_numbers()
-    if array.size > MAX_VALUES:
-        raise _too_large(array.size)
+        raise _invalid(NOT_NUMBERS)
+    _bound(array.size)
     return array
 
 
@@ -255,9 +240,12 @@ def _shaped(values: Array, shape: list[int]) -> Array:
 def _count(shape: list[int]) -> int:
     if any(size < 0 for size in shape) or len(shape) > 32:
         raise _invalid(f"shape {shape[:32]} is none: send up to 32 sizes of 0 or more")
-    count = math.prod(shape)
+    return _bound(math.prod(shape))
+
+
+def _bound(count: int) -> int:
     if count > MAX_VALUES:
-        raise _too_large(count)
+        raise ServeError(Status.TOO_LARGE, f"{count:,} values: send at most {MAX_VALUES:,}")
     return count
 
 
@@ -265,14 +253,6 @@ def _no_data(kind: str | None) -> ServeError:
     if kind is None:
         return _invalid(f"the message has no data: {SEND}")
     return _invalid(f"{kind} holds no array: {SEND}, or anything with x-mode: {RAW}")
-
-
-def _not_numbers() -> ServeError:
-    return _invalid("data holds a value that is no number: send numbers only")
-
-
-def _too_large(count: int) -> ServeError:
-    return ServeError(Status.TOO_LARGE, f"{count:,} values: send at most {MAX_VALUES:,}")
 
 
 def _invalid(message: str) -> ServeError:
