@@ -4,7 +4,7 @@ import socket
 
 import gevent
 
-from locustfiles.clients import CallError, Client, Payload
+from locustfiles.clients import CallError, Client, Endpoint, Payload
 from locustfiles.clients.grpc import GrpcClient
 from locustfiles.clients.grpcio import GrpcioClient
 from locustfiles.clients.http import HttpClient
@@ -32,11 +32,8 @@ def check() -> None:
 
 
 def _most_at_once(address: str) -> int:
-    clients: list[Client] = [
-        client(address, "/silent/Call", {}, WAIT_S)
-        for client in (GrpcClient, GrpcioClient, HttpClient)
-        for _ in range(USERS)
-    ]
+    silent = Endpoint(address, "/silent/Call", deadline_s=WAIT_S)
+    clients: list[Client] = [client(silent) for client in (GrpcClient, GrpcioClient, HttpClient) for _ in range(USERS)]
     waiting = most = 0
 
     def call(client: Client) -> None:

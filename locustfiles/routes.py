@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from locustfiles import answers, payloads
-from locustfiles.clients import UNARY, Answer, Client
+from locustfiles.clients import UNARY, Answer, Client, Endpoint
 
 MAX_BATCH = 32
 
@@ -34,8 +34,8 @@ class Format:
     """grpcio: arguments of the channel, besides those of every channel."""
     messages: str = UNARY
     """grpcio: how many messages a call has, one of UNARY, ANSWERS and BOTH."""
-    client: Callable[..., Client] | None = None
-    """What makes the client of another protocol than HTTP/1.1 and gRPC: of (address, path, headers, on_connect=...)."""
+    client: Callable[[Endpoint], Client] | None = None
+    """What makes the client of another protocol than HTTP/1.1 and gRPC: of an Endpoint."""
     turns: int = 1
     """How many different requests of one size are sent in turn: see Images.turn."""
     tolerance: float = 0.0

@@ -64,11 +64,10 @@ class Model:
 def described(address: str, model: str, _served: Serving) -> Model:
     """What Triton, at `address` (host:port, HTTP), says of a model; asked once per choice of what is served.
 
-    Raises CallError, OSError.
+    Raises CallError.
     """
     config, metadata = (get_json(address, f"/v2/models/{quote(model)}{page}") for page in ("/config", ""))
     max_batch = int(config.get("max_batch_size", 0))
-
     values = {name: about["string_value"] for name, about in config.get("parameters", {}).items()}
 
     def tensors(found: Iterable[Mapping[str, Any]]) -> tuple[Tensor, ...]:
@@ -93,14 +92,10 @@ def payloads(protocol: str, model: Model, batch: int, _served: Serving) -> tuple
 def encode(protocol: str, model: Model, items: Sequence[Mapping[str, Array]], start: int, batch: int) -> Payload:
     """One request: `batch` of the items from `start` on, over and over, for HTTP or gRPC, every output asked for."""
     chosen = [items[(start + i) % len(items)] for i in range(batch)]
-    arrays = {
-        one.name: np.stack([item[one.name] for item in chosen]) if model.max_batch else chosen[0][one.name]
-        for one in model.inputs
-    }
-    raw = [
-        RawTensor(one.name, one.datatype, arrays[one.name].shape, _bytes(arrays[one.name], one.datatype))
-        for one in model.inputs
-    ]
+    raw = []
+    for one in model.inputs:
+        array = np.stack([item[one.name] for item in chosen]) if model.max_batch else chosen[0][one.name]
+        raw.append(RawTensor(one.name, one.datatype, array.shape, _bytes(array, one.datatype)))
     return kserve(protocol, model.name, raw, [one.name for one in model.outputs], batch)
 
 
@@ -136,17 +131,15 @@ def _drawn(rng: np.random.Generator, one: Tensor) -> Array:
     shape = tuple(max(1, size) for size in one.shape)
     if one.datatype == BYTES:
         return np.full(shape, one.value or "fiveway", object)
-    if one.value is not None:
-        try:
-            return _typed(np.full(shape, float(one.value)), one.datatype)
-        except ValueError:
-            raise CallError(f"load.{one.name} is {one.value!r} in config.pbtxt: it must be a number") from None
-    return _typed(rng.random(shape) if "F" in one.datatype else rng.integers(0, 2, shape), one.datatype)
+    if one.value is None:
+        return _typed(rng.random(shape) if "F" in one.datatype else rng.integers(0, 2, shape), one.datatype)
+    try:
+        return _typed(np.full(shape, float(one.value)), one.datatype)
+    except ValueError:
+        raise CallError(f"load.{one.name} is {one.value!r} in config.pbtxt: it must be a number") from None
 
 
 def _typed(values: Array, datatype: str) -> Array:
-    if datatype == BYTES:
-        return values
     if datatype == "BF16":
         return (values.astype("<f4").view(np.uint32) >> 16).astype("<u2")
     if datatype not in TYPES:

@@ -5,7 +5,7 @@ it is in grpcio.py. The protocol: https://github.com/grpc/grpc/blob/master/doc/P
 """
 
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from urllib.parse import unquote
 
@@ -14,7 +14,7 @@ from gevent.lock import BoundedSemaphore
 from grpc import StatusCode
 from h2.errors import ErrorCodes
 
-from locustfiles.clients import DEADLINE_S, Answer, CallError, Payload, joined
+from locustfiles.clients import Answer, CallError, Endpoint, Payload, joined
 from locustfiles.clients.http2 import FRAME, Connection, StreamReset
 
 NAMES: Mapping[str, str] = {str(status.value[0]): status.name for status in StatusCode}
@@ -44,33 +44,21 @@ _PREFIX = struct.Struct(">?I")
 
 
 class GrpcClient:
-    """One connection to `address` ("host:port") for one unary `method` ("/package.Service/Method").
+    """One connection. Calls at the same time are streams on it."""
 
-    It is made by the first call, and again after it was lost. Calls at the same time are streams on it.
-    """
-
-    def __init__(
-        self,
-        address: str,
-        method: str,
-        metadata: Mapping[str, str],
-        deadline_s: float = DEADLINE_S,
-        on_connect: Callable[[], None] = lambda: None,
-    ) -> None:
-        self._address = address
+    def __init__(self, to: Endpoint) -> None:
+        self._to = to
         self._headers = [
             (":method", "POST"),
             (":scheme", "http"),
-            (":path", method),
-            (":authority", address),
+            (":path", to.path),
+            (":authority", to.address),
             ("te", "trailers"),
             ("content-type", "application/grpc"),
             ("user-agent", "fiveway"),
-            ("grpc-timeout", f"{round(deadline_s * 1000)}m"),
-            *metadata.items(),
+            ("grpc-timeout", f"{round(to.deadline_s * 1000)}m"),
+            *to.headers.items(),
         ]
-        self._deadline_s = deadline_s
-        self._on_connect = on_connect
         self._connection: Connection | None = None
         self._connecting = BoundedSemaphore()
 
@@ -81,10 +69,10 @@ class GrpcClient:
         if len(payload.body) > FRAME - _PREFIX.size:
             pieces.append(memoryview(payload.body)[FRAME - _PREFIX.size :])
         try:
-            with gevent.Timeout(self._deadline_s):
+            with gevent.Timeout(self._to.deadline_s):
                 headers, body = self._connected().exchange(pieces)
         except gevent.Timeout:
-            raise CallError(f"DEADLINE_EXCEEDED: no answer in {self._deadline_s:g} s") from None
+            raise CallError(f"DEADLINE_EXCEEDED: no answer in {self._to.deadline_s:g} s") from None
         except StreamReset as error:
             status = OF_RESET.get(error.code, StatusCode.INTERNAL)
             raise CallError(f"{status.name}: the server reset the call: {error}") from error
@@ -99,8 +87,8 @@ class GrpcClient:
     def _connected(self) -> Connection:
         with self._connecting:
             if not self._connection or not self._connection.usable:
-                self._on_connect()
-                self._connection = Connection(self._address, self._headers)
+                self._to.on_connect()
+                self._connection = Connection(self._to.address, self._headers)
             return self._connection
 
 

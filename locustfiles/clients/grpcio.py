@@ -5,7 +5,7 @@ be no error: users would run one at a time and latencies look better than they a
 """
 
 import queue
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -15,7 +15,7 @@ import grpc.experimental.gevent
 from gevent import monkey
 from gevent.threadpool import ThreadPool
 
-from locustfiles.clients import ANSWERS, BOTH, DEADLINE_S, UNARY, Answer, CallError, Payload, joined
+from locustfiles.clients import ANSWERS, BOTH, UNARY, Answer, CallError, Endpoint, Payload, joined
 
 if not monkey.is_module_patched("threading"):
     raise RuntimeError("import locust (or gevent's monkey patch) before locustfiles.clients.grpcio")
@@ -50,35 +50,25 @@ OPTIONS = (
 
 
 class GrpcioClient:
-    """One channel to `address` ("host:port") for one unary `method` ("/package.Service/Method").
+    """One channel for unary calls.
 
     Channels with the same target share one TCP connection unless told otherwise: `own_connection` tells them. `options`
     are arguments of the channel besides OPTIONS.
     """
 
-    def __init__(
-        self,
-        address: str,
-        method: str,
-        metadata: Mapping[str, str],
-        deadline_s: float = DEADLINE_S,
-        on_connect: Callable[[], None] = lambda: None,
-        *,
-        own_connection: bool = True,
-        options: Sequence[tuple[str, int]] = (),
-    ) -> None:
+    def __init__(self, to: Endpoint, *, own_connection: bool = True, options: Sequence[tuple[str, int]] = ()) -> None:
         every = (*OPTIONS, ("grpc.use_local_subchannel_pool", int(own_connection)), *options)
-        self._channel = grpc.insecure_channel(address, options=every)
-        self._metadata = tuple(metadata.items())
+        self._to = to
+        self._channel = grpc.insecure_channel(to.address, options=every)
+        self._metadata = tuple(to.headers.items())
         # No serializers: bytes go in and come out, so no protobuf work is on the clock.
-        self._call = self._callable(method)
-        self._deadline_s = deadline_s
-        self._on_connect: Callable[[], None] | None = on_connect
+        self._call = self._callable(to.path)
+        self._connects = True
 
     def send(self, payload: Payload) -> Answer:
-        if self._on_connect:  # the channel connects with its first call
-            self._on_connect()
-            self._on_connect = None
+        if self._connects:
+            self._to.on_connect()
+            self._connects = False
         try:
             return self._exchange(payload.body)
         except grpc.RpcError as error:
@@ -93,7 +83,7 @@ class GrpcioClient:
     def _exchange(self, body: bytes) -> Answer:
         waits.here = alone
         try:
-            answer, call = self._call.with_call(body, timeout=self._deadline_s, metadata=self._metadata)
+            answer, call = self._call.with_call(body, timeout=self._to.deadline_s, metadata=self._metadata)
         finally:
             waits.here = False
         return Answer(answer, Metadata(call))
@@ -108,7 +98,7 @@ class AnswersClient(GrpcioClient):
         return self._channel.unary_stream(method)
 
     def _exchange(self, body: bytes) -> Answer:
-        call = self._call(body, timeout=self._deadline_s, metadata=self._metadata)
+        call = self._call(body, timeout=self._to.deadline_s, metadata=self._metadata)
         return Answer(b"".join(call), Metadata(call))
 
 

@@ -20,7 +20,7 @@ from fiveway.transport.v1.distance_pb2 import (
 from numpy.typing import NDArray
 
 from locustfiles.answers import Check, WrongAnswer
-from locustfiles.clients import ANSWERS, Answer, Client, Payload
+from locustfiles.clients import ANSWERS, Answer, Client, Endpoint, Payload
 from locustfiles.clients.policy import ColdClient
 from locustfiles.payloads import Images
 from locustfiles.routes import Format, Route
@@ -117,15 +117,13 @@ def _coordinates(message: ListVectorsResponse | StreamVectorsResponse) -> list[t
 # ---- the rows
 
 
-def _new_channel(
-    options: Options, address: str, path: str, metadata: Mapping[str, str], *, on_connect: Callable[[], None]
-) -> Client:
+def _new_channel(options: Options, to: Endpoint) -> Client:
     """A channel for every call, inside its clock, whatever the policy."""
     from locustfiles.clients.grpcio import (
         GrpcioClient,  # patched by gevent where calls are made, not where this is read
     )
 
-    return ColdClient(lambda: GrpcioClient(address, path, metadata, on_connect=on_connect, options=options))
+    return ColdClient(lambda: GrpcioClient(to, options=options))
 
 
 SMALL = (("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", WINDOW))

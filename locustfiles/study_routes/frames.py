@@ -39,15 +39,15 @@ from locustfiles.clients.frames import (
     BOUNDARY,
     HEX,
     JPEG,
+    MULTIPART,
     PYBASE64,
     Changed,
     DoubleBuffered,
     GrpcFrames,
+    HttpFrames,
     InProcess,
-    MultipartFrames,
     Pixels,
     SharedMemory,
-    TextFrames,
     ZmqFrames,
 )
 from locustfiles.payloads import PHOTOS, Images, photos
@@ -142,7 +142,7 @@ def _row(
     )
 
 
-_JSON = "application/json"
+_JSON, _MULTIPART = "application/json", f"multipart/form-data; boundary={BOUNDARY}"
 _SERVICE = "/fiveway.transport.v1.FrameService"
 IN_PROCESS, SHM, ZMQ = "frames-in-process", "frames-shm-zmq", "frames-zmq"
 DOUBLE = "frames-shm-zmq-double"
@@ -167,10 +167,10 @@ ROWS: Mapping[str, Route] = {
             server="frames:50051",
             messages=BOTH,
         ),
-        _row("http-jpeg", "/frames/jpeg", partial(TextFrames, JPEG), kind=_JSON, lossy=True),
-        _row("http-pybase64", "/frames/pybase64", partial(TextFrames, PYBASE64), kind=_JSON),
-        _row("http-base64", "/frames/base64", partial(TextFrames, BASE64), kind=_JSON),
-        _row("http-hex", "/frames/hex", partial(TextFrames, HEX), kind=_JSON),
-        _row("http-multipart", "/frames/multipart", MultipartFrames, kind=f"multipart/form-data; boundary={BOUNDARY}"),
+        _row("http-jpeg", "/frames/jpeg", partial(HttpFrames, JPEG), kind=_JSON, lossy=True),
+        _row("http-pybase64", "/frames/pybase64", partial(HttpFrames, PYBASE64), kind=_JSON),
+        _row("http-base64", "/frames/base64", partial(HttpFrames, BASE64), kind=_JSON),
+        _row("http-hex", "/frames/hex", partial(HttpFrames, HEX), kind=_JSON),
+        _row("http-multipart", "/frames/multipart", partial(HttpFrames, MULTIPART), kind=_MULTIPART),
     )
 }

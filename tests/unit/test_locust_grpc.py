@@ -13,7 +13,7 @@ from h2.events import DataReceived, Event, PingAckReceived, RequestReceived, Str
 from h2.settings import SettingCodes
 from hyperframe.frame import GoAwayFrame
 
-from locustfiles.clients import CallError, Payload, http2
+from locustfiles.clients import CallError, Endpoint, Payload, http2
 from locustfiles.clients.grpc import GrpcClient
 from locustfiles.clients.http2 import FRAME
 from tests.unit.http2_server import LEADING, Peer, serving
@@ -25,7 +25,7 @@ LARGE = bytes(range(256)) * 80_000
 
 @contextlib.contextmanager
 def client(address: str, deadline_s: float = 20, **metadata: str) -> Iterator[GrpcClient]:
-    made = GrpcClient(address, METHOD, metadata, deadline_s)
+    made = GrpcClient(Endpoint(address, METHOD, metadata, deadline_s=deadline_s))
     try:
         yield made
     finally:

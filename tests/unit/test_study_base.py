@@ -5,7 +5,7 @@ import json
 import pytest
 
 from locustfiles.answers import WrongAnswer
-from locustfiles.clients import Answer, CallError, Payload
+from locustfiles.clients import Answer, CallError, Endpoint, Payload
 from locustfiles.clients.python_http import HttpxClient
 from locustfiles.study_routes import WAYS
 from tests.unit.locust_servers import standing_in
@@ -24,7 +24,7 @@ def test_the_client_of_httpx_says_what_went_wrong(photo: bytes) -> None:
     opened: list[int] = []
     with standing_in(0) as servers:
         address = f"127.0.0.1:{servers.http_port}"
-        client = HttpxClient(address, "/predictions/tiny", {}, on_connect=lambda: opened.append(1))
+        client = HttpxClient(Endpoint(address, "/predictions/tiny", on_connect=lambda: opened.append(1)))
         for _ in range(2):
             answer = client.send(Payload(photo, 1))
             assert json.loads(answer.body)["embedding"]
@@ -32,6 +32,6 @@ def test_the_client_of_httpx_says_what_went_wrong(photo: bytes) -> None:
         client.close()
         assert opened == [1]
         with pytest.raises(CallError, match=r"^HTTP 404: .*no such path"):
-            HttpxClient(address, "/nowhere", {}).send(Payload(b"", 1))
+            HttpxClient(Endpoint(address, "/nowhere")).send(Payload(b"", 1))
     with pytest.raises(CallError, match=r"^HTTP connection: "):
-        HttpxClient("127.0.0.1:1", "/", {}, http2=True).send(Payload(b"", 1))
+        HttpxClient(Endpoint("127.0.0.1:1", "/"), http2=True).send(Payload(b"", 1))
