@@ -42,8 +42,6 @@ def declare_settings(parser: locust.argument_parser.LocustArgumentParser) -> Non
 def start(environment: Environment, **_: object) -> None:
     """Refuse what cannot run before any load; prove that the users of a process that makes load run side by side."""
     runner = environment.runner
-    if not isinstance(runner, MasterRunner):
-        overlap.check()
     if isinstance(runner, WorkerRunner):
         # The master has checked the choices, and they come with each run.
         listen(environment)
@@ -63,6 +61,8 @@ def start(environment: Environment, **_: object) -> None:
             locust.events.test_stop.add_listener(lambda **_: hear_out(runner))
         if options.result:
             locust.events.quit.add_listener(lambda **_: write(Path(options.result), environment))
+    if not isinstance(runner, MasterRunner):
+        overlap.check()  # last: a worker is told of a load shape's steps from when it connects
 
 
 def listen(environment: Environment) -> Table:

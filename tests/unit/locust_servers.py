@@ -52,8 +52,15 @@ def embedding(images: int) -> Output:
     return "FP32", [images, WIDTH], struct.pack("<f", 0.5) * (images * WIDTH)
 
 
+def typed(images: int) -> bytes:
+    """Our typed message with as many."""
+    message = PredictResponse()
+    for _ in range(images):
+        message.predictions.add().embedding.values.extend(VECTOR)
+    return message.SerializeToString()
+
+
 class HttpServer(ThreadingHTTPServer):
-    daemon_threads = True
     # Users begin together. With Python's 5 the kernel falls back to SYN cookies, and these reset a connection whose
     # large body comes before its place in the queue: a connection more than there are users.
     request_queue_size = 128
@@ -121,11 +128,11 @@ class StandIn:
         self.host = f"http://127.0.0.1:{self._edge.getsockname()[1]}"
 
     @contextlib.contextmanager
-    def serving(self) -> Iterator[None]:
+    def serving(self) -> "Iterator[StandIn]":
         self._grpc.start()
         threading.Thread(target=self._accept, daemon=True).start()
         with answering(self.http) as self.http_port, self._edge:
-            yield
+            yield self
         self._grpc.stop(0)
 
     def _accept(self) -> None:
@@ -165,13 +172,11 @@ class StandIn:
             return 200 if found else 404, json.dumps(about if found else {"error": "unknown model"}).encode(), {}
         if self._call():
             return 503, b'{"error": {"code": "UNAVAILABLE", "message": "down"}}', {}
-        if path == "/embed/base64":
+        if path in ("/embed/base64", "/v1/predict"):
             images = self._images(path, len(json.loads(body)["images"]))
-            return 200, json.dumps({"embeddings": [VECTOR] * images, "model": "tiny"}).encode(), {}
-        if path == "/v1/predict":
             one = {"embedding": {"values": VECTOR}, "classes": [{"index": 1, "label": "tench", "score": 0.5}]}
-            images = self._images(path, len(json.loads(body)["images"]))
-            return 200, json.dumps({"predictions": [one] * images}).encode(), {}
+            answer = {"predictions": [one] * images} if path == "/v1/predict" else {"embeddings": [VECTOR] * images}
+            return 200, json.dumps(answer).encode(), {}
         if path == "/predictions/tiny":
             return 200, self._torchserve(path), {}
         if path in [f"/v2/models/{model}/infer" for model in MODELS]:
@@ -198,10 +203,7 @@ class StandIn:
         return kserve("gRPC", embedding=embedding(answered))[0]
 
     def _typed(self, body: bytes, context: grpc.ServicerContext) -> bytes:
-        reply = PredictResponse()
-        for _ in range(self._images("Predict", len(PredictRequest.FromString(body).images))):
-            reply.predictions.add().embedding.values.extend(VECTOR)
-        return reply.SerializeToString()
+        return typed(self._images("Predict", len(PredictRequest.FromString(body).images)))
 
     def _predictions(self, body: bytes, context: grpc.ServicerContext) -> bytes:
         request = PredictionsRequest.FromString(body)
@@ -221,8 +223,5 @@ def _copy(source: socket.socket, sink: socket.socket) -> None:
         sink.shutdown(socket.SHUT_WR)
 
 
-@contextlib.contextmanager
-def standing_in(delay_s: float = 0.02, mode: str = "good") -> Iterator[StandIn]:
-    servers = StandIn(delay_s, mode)
-    with servers.serving():
-        yield servers
+def standing_in(delay_s: float = 0.02, mode: str = "good") -> contextlib.AbstractContextManager[StandIn]:
+    return StandIn(delay_s, mode).serving()

@@ -10,14 +10,11 @@ from torchserve.inference_pb2 import PredictionResponse
 from locustfiles import answers
 from locustfiles.answers import WrongAnswer
 from locustfiles.clients import Answer
-from tests.unit.locust_servers import VECTOR, embedding, kserve
+from tests.unit.locust_servers import VECTOR, embedding, kserve, typed
 
 
-def typed_grpc(images: int) -> Answer:
-    message = PredictResponse()
-    for _ in range(images):
-        message.predictions.add().embedding.values.extend(VECTOR)
-    return Answer(message.SerializeToString())
+def as_json(images: int) -> Answer:
+    return Answer(json.dumps({"embeddings": [[-0.5, 1]] * images}).encode())
 
 
 def typed_json(images: int) -> Answer:
@@ -33,11 +30,11 @@ def torchserve_grpc(images: int) -> Answer:
 @pytest.mark.parametrize(
     ("check", "answer", "most"),
     [
-        (answers.json_vectors, lambda images: Answer(json.dumps({"embeddings": [[-0.5, 1]] * images}).encode()), 3),
+        (answers.json_vectors, as_json, 3),
         (answers.json_vectors, typed_json, 3),
         (answers.kserve_http, lambda images: Answer(*kserve("HTTP", embedding=embedding(images))), 3),
         (answers.kserve_grpc, lambda images: Answer(*kserve("gRPC", embedding=embedding(images))), 3),
-        (answers.typed_grpc, typed_grpc, 3),
+        (answers.typed_grpc, lambda images: Answer(typed(images)), 3),
         (answers.torchserve_grpc, torchserve_grpc, 1),
     ],
     ids=["jpeg-http", "typed-http", "kserve-http", "kserve-grpc", "typed-grpc", "torchserve-grpc"],
@@ -56,14 +53,14 @@ EMPTY.predictions.add()
 @pytest.mark.parametrize(
     ("check", "answer"),
     [
-        *[
-            (check, Answer(b"\xff\xff\xff"))
-            for check in (answers.kserve_grpc, answers.typed_grpc, answers.torchserve_grpc)
-        ],
+        (answers.kserve_grpc, Answer(b"\xff\xff\xff")),
+        (answers.typed_grpc, Answer(b"\xff\xff\xff")),
+        (answers.torchserve_grpc, Answer(b"\xff\xff\xff")),
         (answers.kserve_http, Answer(b"[]")),
         (answers.kserve_http, Answer(b'{"error": "x"}', {"inference-header-content-length": "14"})),
         (answers.kserve_http, Answer(b'["outputs"]', {"inference-header-content-length": "11"})),
-        *[(answers.kserve_http, Answer(*kserve("HTTP", one=("FP32", [1, 3], bytes(size))))) for size in (8, 0)],
+        (answers.kserve_http, Answer(*kserve("HTTP", one=("FP32", [1, 3], bytes(8))))),
+        (answers.kserve_http, Answer(*kserve("HTTP", one=("FP32", [1, 3], b"")))),
         (answers.kserve_grpc, Answer(*kserve("gRPC", one=embedding(1), other=embedding(1)))),
         (answers.json_vectors, Answer(b'{"embeddings": [[]]}')),
         (answers.typed_grpc, Answer(EMPTY.SerializeToString())),
