@@ -14,8 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from locustfiles import bounded, settings, toxiproxy
-from locustfiles.clients import CallError
+from locustfiles import bounded, settings
 from locustfiles.study_routes import offered
 
 # What Locust needs to start, and to stop its processes, beyond the run itself.
@@ -29,14 +28,7 @@ def main() -> int:
     parser.add_argument("--users", type=int, help="over all routes (default: two per route)")
     parser.add_argument("--processes", type=int, default=2, help="that make the load (default: %(default)s)")
     parser.add_argument("--at-least", type=int, default=1, metavar="N", help="fail below so many requests")
-    options = parser.parse_args()
-    try:
-        names = options.routes or settings.fit(offered(), settings.serving_at(options.host))
-        chosen = settings.parse(vars(options), names)
-        if chosen.distance:
-            toxiproxy.apply(chosen.distance)
-    except (settings.BadSetting, CallError) as bad:
-        parser.error(str(bad))
+    options, names, _ = settings.chosen(parser, offered())
     users = options.users or 2 * len(names)
     if users < len(names):
         parser.error(f"{users} users for {len(names)} routes: each route needs one")

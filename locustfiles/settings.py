@@ -2,12 +2,13 @@
 
 import os
 import re
-from argparse import ArgumentParser
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from locustfiles import serving, toxiproxy
+from locustfiles.clients import CallError
 from locustfiles.clients.policy import POLICIES, POOLED
 from locustfiles.payloads import ALL, photo_sizes
 from locustfiles.routes import MAX_BATCH, ROUTES, Route
@@ -78,13 +79,35 @@ def fit(names: Iterable[str], now: Serving) -> list[str]:
 
 
 def command_line(description: str) -> ArgumentParser:
-    """For a command that asks routes: which ones, where, and the choices of a run."""
+    """For a command that asks routes: which ones, where, and the choices of a run, which `chosen` reads."""
     parser = ArgumentParser(description=description)
     all_of_them = "default: all that make sense for the served model"
     parser.add_argument("routes", nargs="*", metavar="ROUTE", help=all_of_them)
     parser.add_argument("--host", default="http://edge:8080", help="the edge (default: %(default)s)")
     add_arguments(parser)
     return parser
+
+
+def chosen(parser: ArgumentParser, every: Iterable[str]) -> tuple[Namespace, list[str], Settings]:
+    """The options, the routes, and the run. The routes are those named, else of `every` those that make sense for what
+    is served. The process ends where they cannot be run."""
+    options = parser.parse_args()
+    try:
+        names = options.routes or fit(every, serving_at(options.host))
+        found = parse(vars(options), names)
+        put_away(found)
+    except BadSetting as bad:
+        parser.error(str(bad))
+    return options, names, found
+
+
+def put_away(chosen: Settings) -> None:
+    """Put the edge as far away as was chosen, before anybody connects; raises BadSetting."""
+    if chosen.distance:
+        try:
+            toxiproxy.apply(chosen.distance)
+        except CallError as error:
+            raise BadSetting(str(error)) from None
 
 
 def add_arguments(parser: ArgumentParser) -> None:

@@ -133,9 +133,9 @@ class ZmqFrames(FrameClient):
         return np.frombuffer(changed.buffer, np.uint8).reshape(frame.shape), _cpu(head)
 
     def ask(self, head: Mapping[str, object], *parts: Pixels) -> list[zmq.Frame]:
-        """One request and its answer, of as many parts; raises CallError."""
+        """One request and its answer; raises CallError."""
         self.post(head, *parts)
-        return self.collect(1 + len(parts))
+        return self.collect()
 
     def post(self, head: Mapping[str, object], *parts: Pixels) -> None:
         """A request; its answer has to be collected before the next. Raises CallError."""
@@ -151,15 +151,13 @@ class ZmqFrames(FrameClient):
         with self._answered():
             self._socket.send_multipart([json.dumps(head).encode(), *parts], copy=False)
 
-    def collect(self, parts: int) -> list[zmq.Frame]:
-        """The answer; raises CallError."""
+    def collect(self) -> list[zmq.Frame]:
+        """The answer, of as many parts as the request; raises CallError."""
         with self._answered():
             answer: list[zmq.Frame] = self._socket.recv_multipart(copy=False)
         about = json.loads(answer[0].bytes)
         if "error" in about:
             raise CallError(f"{about['error']['code']}: {about['error']['message']}")
-        if len(answer) != parts:
-            raise CallError(f"ZeroMQ: an answer of {len(answer)} parts")
         return answer
 
     @contextmanager
@@ -266,7 +264,7 @@ class DoubleBuffered(SharedMemory):
         try:
             if not self._before:
                 self.post(self._slot.head)
-            (head,) = self.collect(1)
+            (head,) = self.collect()
             self.post(self._slot.head)
         except CallError:
             self.forget()

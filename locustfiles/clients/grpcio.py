@@ -5,7 +5,8 @@ be no error: users would run one at a time and latencies look better than they a
 """
 
 import queue
-from collections.abc import Iterator, Mapping, Sequence
+from collections import UserDict
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -134,22 +135,13 @@ CLIENTS: Mapping[str, type[GrpcioClient]] = {UNARY: GrpcioClient, ANSWERS: Answe
 """By how many messages a call has."""
 
 
-class Metadata(Mapping[str, str]):
+class Metadata(UserDict[str, str]):
     """What came with an answer, leading and trailing, read when it is first asked for: outside of the clock."""
 
     def __init__(self, call: grpc.Call) -> None:
         self._call = call
 
-    def __getitem__(self, name: str) -> str:
-        return self._found[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._found)
-
-    def __len__(self) -> int:
-        return len(self._found)
-
     @cached_property
-    def _found(self) -> dict[str, str]:
+    def data(self) -> dict[str, str]:  # type: ignore[override]
         both = (*(self._call.initial_metadata() or ()), *(self._call.trailing_metadata() or ()))
         return joined((name, value) for name, value in both if isinstance(value, str))

@@ -8,8 +8,7 @@ from locust.env import Environment
 from locust.runners import STATE_RUNNING, STATE_SPAWNING, STATE_STOPPING, MasterRunner
 from locust.web import WebUI
 
-from locustfiles import settings, toxiproxy
-from locustfiles.clients import CallError
+from locustfiles import settings
 from locustfiles.page import shape
 from locustfiles.settings import BadSetting
 
@@ -72,18 +71,9 @@ def _check(environment: Environment, matrix: shape.Matrix) -> None:
             raise BadSetting(f"a test is running: stop it before the {shape.NAME} starts")
         settings.parse(values, names if set(names) - set(meant) else shape.check(values, names))
     elif chosen == NO_DEFAULT:
-        put_away(settings.parse(values, names))
+        settings.put_away(settings.parse(values, names))
     else:
         raise BadSetting(f"unknown shape class {chosen}: choose {NO_DEFAULT} or {shape.NAME}")
-
-
-def put_away(chosen: settings.Settings) -> None:
-    """Put the edge as far away as was chosen, before anybody connects; raises BadSetting."""
-    if chosen.distance:
-        try:
-            toxiproxy.apply(chosen.distance)
-        except CallError as error:
-            raise BadSetting(str(error)) from None
 
 
 def last_report(results: Path) -> Path | None:

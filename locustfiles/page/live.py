@@ -46,13 +46,7 @@ class Recorder:
         self._last_answer.clear()  # nobody calls between steps: no time of any
 
     def record(
-        self,
-        name: str,
-        response_time: float,
-        response_length: int,
-        exception: object,
-        context: Mapping[str, int],
-        **_: Any,
+        self, name: str, response_time: float, response_length: int, exception: Any, context: Any, **_: Any
     ) -> None:
         """Locust's request event, as RouteUser fires it: the time in ms, unrounded."""
         self._new[name, self._step][0]["connections"] += context["connections"]

@@ -30,7 +30,8 @@ def test_photos_come_in_sizes() -> None:
 def test_without_the_builder_s_tensors_their_sizes_are_right() -> None:
     """Photos of any size, from 0 to 1: good for load on a machine that has no artefacts."""
     rough = payloads.tensor(Images((photos(SMALL)[0], photos("1080x1920")[0]), None, "tiny"))
-    assert (rough.shape, rough.dtype) == ((2, 3, 224, 224), np.float32)
+    assert rough.shape == (2, 3, 224, 224)
+    assert rough.dtype == np.float32
     assert 0 <= rough.min() < rough.max() <= 1
 
 
