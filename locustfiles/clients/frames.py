@@ -144,9 +144,8 @@ class ZmqFrames(FrameClient):
                 raise CallError(f"ZeroMQ: no server at {self._path}: {START_TRANSPORT}")
             self._context = zmq.Context()
             self._socket = self._context.socket(zmq.REQ)
-            self._socket.setsockopt(zmq.LINGER, 0)
-            for option in (zmq.RCVTIMEO, zmq.SNDTIMEO):
-                self._socket.setsockopt(option, int(DEADLINE_S * 1e3))
+            self._socket.linger = 0
+            self._socket.rcvtimeo = self._socket.sndtimeo = int(DEADLINE_S * 1e3)
             self._socket.connect(f"ipc://{self._path}")
         with self._answered():
             self._socket.send_multipart([json.dumps(head).encode(), *parts], copy=False)
@@ -183,13 +182,10 @@ class Slot:
         size = height * width * CHANNELS
         self._path = folder() / uuid.uuid4().hex
         try:
-            opened = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
-            try:
-                os.fchmod(opened, 0o666)
-                os.posix_fallocate(opened, 0, 2 * size)
-                memory = mmap.mmap(opened, 2 * size)
-            finally:
-                os.close(opened)
+            with self._path.open("x+b") as file:
+                os.fchmod(file.fileno(), 0o666)
+                os.posix_fallocate(file.fileno(), 0, 2 * size)
+                memory = mmap.mmap(file.fileno(), 2 * size)
         except OSError as error:
             self._path.unlink(missing_ok=True)
             where = f"{self._path}: is the volume `frame-memory` mounted?"
