@@ -50,17 +50,15 @@ def artifacts() -> Path:
 def now(edge: str = "") -> Serving:
     """What is served. `edge`: host:port of a stack that is asked where there is no file. Raises NothingServed."""
     path = artifacts() / "serving.json"
+    if edge and not path.exists():
+        return _asked(edge, os.environ.get("MODEL") or DEFAULT_MODEL)
     try:
-        if edge and not path.exists():
-            return _asked(edge, os.environ.get("MODEL") or DEFAULT_MODEL)
         found = json.loads(path.read_text())
         if found["schema"] != SCHEMA:
             raise ValueError(f"schema {found['schema']}, wanted {SCHEMA}")
         model, tensors = found["model"], artifacts() / found["model"] / "tensors"
         return Serving(model, tuple(found["models"]), found["images"], path.stat().st_mtime_ns, tensors)
     except (OSError, ValueError, LookupError, TypeError) as error:
-        if isinstance(error, NothingServed):
-            raise
         reason = error.strerror if isinstance(error, OSError) else error
         what = "start the stack first (./scripts/up); for a --target elsewhere, docker compose up models is enough"
         raise NothingServed(f"nothing is served: {path}: {reason}: {what}") from error

@@ -31,8 +31,7 @@ class Recorder:
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
-        self._step = ""
-        self._counts_for_step = False
+        self._step = self._counted_for = ""
         self.reset()
 
     def reset(self) -> None:
@@ -41,8 +40,7 @@ class Recorder:
 
     def begin(self, step: str, *, counts: bool) -> None:
         """From now on calls belong to this step; in its warm-up (`counts` is false) only their connections do."""
-        self._step = step
-        self._counts_for_step = counts
+        self._step, self._counted_for = step, step if counts else ""
         self._last_answer.clear()  # nobody calls between steps: no time of any
 
     def record(
@@ -50,7 +48,7 @@ class Recorder:
     ) -> None:
         """Locust's request event, as RouteUser fires it: the time in ms, unrounded."""
         self._new[name, self._step][0]["connections"] += context["connections"]
-        key = name, self._step if self._counts_for_step else ""
+        key = name, self._counted_for
         counts, latency = self._new[key]
         counts["requests"] += 1
         if exception is not None:
@@ -61,7 +59,9 @@ class Recorder:
             counts["timed_images"] += context["images"]
             counts["timed_us"] += round((now - self._last_answer[key]) * 1e6)
         self._last_answer[key] = now
-        counts.update(images=context["images"], sent=context["sent"], received=response_length)
+        counts["images"] += context["images"]
+        counts["sent"] += context["sent"]
+        counts["received"] += response_length
         latency.record(response_time / 1000)
 
     def take(self) -> list[dict[str, Any]]:
