@@ -37,8 +37,8 @@ def main() -> int:
         result_file = Path(folder, "result.json")
         command = [sys.executable, "-m", "locust", "--locustfile", LOCUSTFILE, "--headless", "--only-summary"]
         command += ["--host", options.host, "--run-time", f"{options.seconds}s", "--processes", options.processes]
-        command += ["--users", users, "--spawn-rate", users, "--result", result_file, *names]
-        command += [f"--{name}={getattr(options, name)}" for name in settings.CHOICES]
+        command += ["--users", users, "--spawn-rate", users, "--result", result_file]
+        command += [*(f"--{name}={getattr(options, name)}" for name in settings.CHOICES), *names]
         try:
             # Locust prints its tables to stdout; stdout is for the result.
             status = bounded.run([*map(str, command)], options.seconds + MARGIN_S, stdout=sys.stderr).returncode

@@ -52,12 +52,29 @@ def embedding(images: int) -> Output:
     return "FP32", [images, WIDTH], struct.pack("<f", 0.5) * (images * WIDTH)
 
 
-def typed(images: int) -> bytes:
-    """Our typed message with as many."""
+def jpeg_http(images: int) -> bytes:
+    return json.dumps({"embeddings": [VECTOR] * images, "model": "tiny"}).encode()
+
+
+def typed_http(images: int) -> bytes:
+    one = {"embedding": {"values": VECTOR}, "classes": [{"index": 1, "label": "tench", "score": 0.5}]}
+    return json.dumps({"predictions": [one] * images}, indent=1).encode()
+
+
+def typed_grpc(images: int) -> bytes:
     message = PredictResponse()
     for _ in range(images):
         message.predictions.add().embedding.values.extend(VECTOR)
     return message.SerializeToString()
+
+
+def torchserve_http(images: int) -> bytes:
+    """Of one image; its handler's error comes with a good status."""
+    return json.dumps({"embedding": VECTOR, "classes": []} if images else {"code": 400}).encode()
+
+
+def torchserve_grpc(images: int) -> bytes:
+    return PredictionResponse(prediction=torchserve_http(images)).SerializeToString()
 
 
 class HttpServer(ThreadingHTTPServer):
@@ -173,12 +190,10 @@ class StandIn:
         if self._call():
             return 503, b'{"error": {"code": "UNAVAILABLE", "message": "down"}}', {}
         if path in ("/embed/base64", "/v1/predict"):
-            images = self._images(path, len(json.loads(body)["images"]))
-            one = {"embedding": {"values": VECTOR}, "classes": [{"index": 1, "label": "tench", "score": 0.5}]}
-            answer = {"predictions": [one] * images} if path == "/v1/predict" else {"embeddings": [VECTOR] * images}
-            return 200, json.dumps(answer).encode(), {}
+            answer = typed_http if path == "/v1/predict" else jpeg_http
+            return 200, answer(self._images(path, len(json.loads(body)["images"]))), {}
         if path == "/predictions/tiny":
-            return 200, self._torchserve(path), {}
+            return 200, torchserve_http(self._images(path, 1)), {}
         if path in [f"/v2/models/{model}/infer" for model in MODELS]:
             length = int(headers["inference-header-content-length"])
             (tensor,) = json.loads(body[:length])["inputs"]
@@ -203,17 +218,13 @@ class StandIn:
         return kserve("gRPC", embedding=embedding(answered))[0]
 
     def _typed(self, body: bytes, context: grpc.ServicerContext) -> bytes:
-        return typed(self._images("Predict", len(PredictRequest.FromString(body).images)))
+        return typed_grpc(self._images("Predict", len(PredictRequest.FromString(body).images)))
 
     def _predictions(self, body: bytes, context: grpc.ServicerContext) -> bytes:
         request = PredictionsRequest.FromString(body)
         assert request.model_name == "tiny"
         assert request.input["data"].startswith(b"\xff\xd8")
-        return PredictionResponse(prediction=self._torchserve("Predictions")).SerializeToString()
-
-    def _torchserve(self, route: str) -> bytes:
-        found: dict[str, object] = {"embedding": VECTOR, "classes": []}
-        return json.dumps(found if self._images(route, 1) else {"code": 400, "type": "InvalidInput"}).encode()
+        return torchserve_grpc(self._images("Predictions", 1))
 
 
 def _copy(source: socket.socket, sink: socket.socket) -> None:
