@@ -25,9 +25,9 @@ def check() -> None:
     with socket.create_server(("127.0.0.1", 0), backlog=EVERYBODY * TRIES) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         if not any(_most_at_once(address) == EVERYBODY for _ in range(TRIES)):
+            why = "gevent must patch before grpc is imported, then init_gevent"
             raise RuntimeError(
-                f"{EVERYBODY} users never waited all at once: they run one at a time, and no latency measured here "
-                "would be true (gevent must patch before grpc is imported, then init_gevent)"
+                f"{EVERYBODY} users run one at a time, and no latency measured here would be true: {why}"
             )
 
 

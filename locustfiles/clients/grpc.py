@@ -6,7 +6,6 @@ it is in grpcio.py. The protocol: https://github.com/grpc/grpc/blob/master/doc/P
 
 import struct
 from collections.abc import Mapping, Sequence
-from http import HTTPStatus
 from urllib.parse import unquote
 
 import gevent
@@ -18,24 +17,17 @@ from locustfiles.clients import Answer, CallError, Endpoint, Payload, joined
 from locustfiles.clients.http2 import FRAME, Connection, StreamReset
 
 NAMES: Mapping[str, str] = {str(status.value[0]): status.name for status in StatusCode}
-
-OF_HTTP: Mapping[int, StatusCode] = {
-    HTTPStatus.BAD_REQUEST: StatusCode.INTERNAL,
-    HTTPStatus.UNAUTHORIZED: StatusCode.UNAUTHENTICATED,
-    HTTPStatus.FORBIDDEN: StatusCode.PERMISSION_DENIED,
-    HTTPStatus.NOT_FOUND: StatusCode.UNIMPLEMENTED,
-    HTTPStatus.TOO_MANY_REQUESTS: StatusCode.UNAVAILABLE,
-    HTTPStatus.BAD_GATEWAY: StatusCode.UNAVAILABLE,
-    HTTPStatus.SERVICE_UNAVAILABLE: StatusCode.UNAVAILABLE,
-    HTTPStatus.GATEWAY_TIMEOUT: StatusCode.UNAVAILABLE,
+"""Of the statuses, by their codes on the wire."""
+OF_HTTP: Mapping[int, str] = {
+    **{400: "INTERNAL", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "UNIMPLEMENTED"},
+    **dict.fromkeys((429, 502, 503, 504), "UNAVAILABLE"),
 }
 """What an answer without a gRPC status means, else UNKNOWN (doc/http-grpc-status-mapping.md of the same place)."""
-
-OF_RESET: Mapping[int, StatusCode] = {
-    ErrorCodes.REFUSED_STREAM: StatusCode.UNAVAILABLE,
-    ErrorCodes.CANCEL: StatusCode.CANCELLED,
-    ErrorCodes.ENHANCE_YOUR_CALM: StatusCode.RESOURCE_EXHAUSTED,
-    ErrorCodes.INADEQUATE_SECURITY: StatusCode.PERMISSION_DENIED,
+OF_RESET: Mapping[int, str] = {
+    ErrorCodes.REFUSED_STREAM: "UNAVAILABLE",
+    ErrorCodes.CANCEL: "CANCELLED",
+    ErrorCodes.ENHANCE_YOUR_CALM: "RESOURCE_EXHAUSTED",
+    ErrorCodes.INADEQUATE_SECURITY: "PERMISSION_DENIED",
 }
 """What a reset stream means, else INTERNAL."""
 
@@ -74,8 +66,7 @@ class GrpcClient:
         except gevent.Timeout:
             raise CallError(f"DEADLINE_EXCEEDED: no answer in {self._to.deadline_s:g} s") from None
         except StreamReset as error:
-            status = OF_RESET.get(error.code, StatusCode.INTERNAL)
-            raise CallError(f"{status.name}: the server reset the call: {error}") from error
+            raise CallError(f"{OF_RESET.get(error.code, 'INTERNAL')}: the server reset the call: {error}") from error
         except OSError as error:
             raise CallError(f"UNAVAILABLE: {error}") from error
         return _answer(headers, body)
@@ -98,7 +89,7 @@ def _answer(headers: Sequence[tuple[bytes, bytes]], body: bytes) -> Answer:
     code = found.get("grpc-status")
     if code is None:
         http = int(found.get(":status", 0))
-        raise CallError(f"{OF_HTTP.get(http, StatusCode.UNKNOWN).name}: HTTP {http} without a gRPC status")
+        raise CallError(f"{OF_HTTP.get(http, 'UNKNOWN')}: HTTP {http} without a gRPC status")
     if code != "0":
         raise CallError(f"{NAMES.get(code, 'UNKNOWN')}: {unquote(found.get('grpc-message', ''))[:200]}")
     if len(body) < _PREFIX.size or _PREFIX.unpack_from(body) != (False, len(body) - _PREFIX.size):

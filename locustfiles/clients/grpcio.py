@@ -57,14 +57,17 @@ class GrpcioClient:
     are arguments of the channel besides OPTIONS.
     """
 
+    _kind = "unary_unary"
+    """The method of a channel that makes this kind of call."""
+
     def __init__(self, to: Endpoint, *, own_connection: bool = True, options: Sequence[tuple[str, int]] = ()) -> None:
         every = (*OPTIONS, ("grpc.use_local_subchannel_pool", int(own_connection)), *options)
         self._to = to
         self._channel = grpc.insecure_channel(to.address, options=every)
         self._metadata = tuple(to.headers.items())
         # No serializers: bytes go in and come out, so no protobuf work is on the clock.
-        self._call = self._callable(to.path)
-        self._connects = True
+        self._call = getattr(self._channel, self._kind)(to.path)
+        self._connects = True  # with its first call
 
     def send(self, payload: Payload) -> Answer:
         if self._connects:
@@ -77,9 +80,6 @@ class GrpcioClient:
 
     def close(self) -> None:
         self._channel.close()
-
-    def _callable(self, method: str) -> Any:
-        return self._channel.unary_unary(method)
 
     def _exchange(self, body: bytes) -> Answer:
         waits.here = alone
@@ -95,8 +95,7 @@ class AnswersClient(GrpcioClient):
     messages, whose repeated fields have what all of theirs have.
     """
 
-    def _callable(self, method: str) -> Any:
-        return self._channel.unary_stream(method)
+    _kind = "unary_stream"
 
     def _exchange(self, body: bytes) -> Answer:
         call = self._call(body, timeout=self._to.deadline_s, metadata=self._metadata)
@@ -106,10 +105,8 @@ class AnswersClient(GrpcioClient):
 class StreamClient(GrpcioClient):
     """One stream that stays open: every request is a message on it, and the next message is its answer."""
 
+    _kind = "stream_stream"
     _requests: "queue.SimpleQueue[bytes | None] | None" = None
-
-    def _callable(self, method: str) -> Any:
-        return self._channel.stream_stream(method)
 
     def _exchange(self, body: bytes) -> Answer:
         if self._requests is None:

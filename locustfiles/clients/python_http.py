@@ -20,7 +20,7 @@ class HttpxClient:
         self._url = f"http://{to.address}{to.path}"
         # Answers as they are: it would unpack a gzip answer inside the clock.
         self._headers = {"accept-encoding": "identity", "user-agent": "fiveway", **to.headers}
-        self._connects = True
+        self._connects = True  # with its first request
 
     def send(self, payload: Payload) -> Answer:
         if self._connects:
