@@ -9,6 +9,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -52,18 +53,23 @@ def typed_grpc(answer: Answer, images: int) -> None:
     _expect(sum(bool(prediction.embedding.values) for prediction in message.predictions), images)
 
 
-def kserve_http(answer: Answer, images: int) -> None:
-    """KServe v2 with the binary tensor extension: a JSON header that names one FP32 output, then its bytes."""
-    _expect_tensor("HTTP", answer, images)
+def _kserve(protocol: str, answer: Answer, images: int) -> None:
+    """KServe v2 with one FP32 output."""
+    outputs = kserve_outputs(protocol, answer)
+    if len(outputs) != 1:
+        raise WrongAnswer(f"{len(outputs)} outputs, one was asked for")
+    _, _, shape, raw = outputs[0]
+    _expect(shape[0] if len(shape) == 2 else 0, images)
+    if not raw or len(raw) != math.prod(shape) * FP32_BYTES:
+        raise WrongAnswer(f"{len(raw)} bytes for an embedding of shape {list(shape)}")
 
 
-def kserve_grpc(answer: Answer, images: int) -> None:
-    """KServe v2 over gRPC: one FP32 output in `raw_output_contents`."""
-    _expect_tensor("gRPC", answer, images)
+kserve_http, kserve_grpc = partial(_kserve, "HTTP"), partial(_kserve, "gRPC")
 
 
 def kserve_outputs(protocol: str, answer: Answer) -> list[RawTensor]:
-    """Every output of a KServe v2 answer, in its order. Raises WrongAnswer."""
+    """Every output of a KServe v2 answer, in its order: over HTTP by the binary tensor extension, behind a JSON header,
+    over gRPC in `raw_output_contents`. Raises WrongAnswer."""
     try:
         if protocol == "gRPC":
             message = _parsed(ModelInferResponse, answer.body)
@@ -119,13 +125,3 @@ def _parsed[M: Message](kind: type[M], body: bytes) -> M:
 def _expect(answered: int, images: int) -> None:
     if answered != images:
         raise WrongAnswer(f"an embedding for {answered} of {images} images")
-
-
-def _expect_tensor(protocol: str, answer: Answer, images: int) -> None:
-    outputs = kserve_outputs(protocol, answer)
-    if len(outputs) != 1:
-        raise WrongAnswer(f"{len(outputs)} outputs, one was asked for")
-    _, _, shape, raw = outputs[0]
-    _expect(shape[0] if len(shape) == 2 else 0, images)
-    if not raw or len(raw) != math.prod(shape) * FP32_BYTES:
-        raise WrongAnswer(f"{len(raw)} bytes for an embedding of shape {list(shape)}")

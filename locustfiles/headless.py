@@ -10,17 +10,12 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from locustfiles import bounded, settings, toxiproxy
-from locustfiles.clients import CallError
-from locustfiles.study_routes import WAYS, offered
-
-if TYPE_CHECKING:
-    from locust.env import Environment
-    from locust.stats import StatsEntry
+from locustfiles import bounded, settings
+from locustfiles.study_routes import offered
 
 # What Locust needs to start, and to stop its processes, beyond the run itself.
 MARGIN_S = 90
@@ -33,14 +28,7 @@ def main() -> int:
     parser.add_argument("--users", type=int, help="over all routes (default: two per route)")
     parser.add_argument("--processes", type=int, default=2, help="that make the load (default: %(default)s)")
     parser.add_argument("--at-least", type=int, default=1, metavar="N", help="fail below so many requests")
-    options = parser.parse_args()
-    try:
-        names = options.routes or settings.fit(offered(), settings.serving_at(options.host))
-        chosen = settings.parse(vars(options), names)
-        if chosen.distance:
-            toxiproxy.apply(chosen.distance)
-    except (settings.BadSetting, CallError) as bad:
-        parser.error(str(bad))
+    options, names, _ = settings.chosen(parser, offered())
     users = options.users or 2 * len(names)
     if users < len(names):
         parser.error(f"{users} users for {len(names)} routes: each route needs one")
@@ -50,8 +38,7 @@ def main() -> int:
         command = [sys.executable, "-m", "locust", "--locustfile", LOCUSTFILE, "--headless", "--only-summary"]
         command += ["--host", options.host, "--run-time", f"{options.seconds}s", "--processes", options.processes]
         command += ["--users", users, "--spawn-rate", users, "--result", result_file]
-        command += ["--batch", options.batch, "--photo", options.photo, "--target", options.target]
-        command += ["--policy", options.policy, "--size", options.size, "--distance", options.distance, *names]
+        command += [*(f"--{name}={getattr(options, name)}" for name in settings.CHOICES), *names]
         try:
             # Locust prints its tables to stdout; stdout is for the result.
             status = bounded.run([*map(str, command)], options.seconds + MARGIN_S, stdout=sys.stderr).returncode
@@ -81,35 +68,6 @@ def problems_of(result: Mapping[str, Any], at_least: int) -> list[str]:
     if total < at_least:
         problems.append(f"{total} requests, at least {at_least} wanted")
     return problems
-
-
-def write(path: Path, environment: "Environment", routes: Collection[str]) -> None:
-    """In Locust, at its end: {"routes": {name: numbers}, "errors": [...], "late_workers": n}.
-
-    A route without requests has zeros. `late_workers` counts those whose last numbers did not reach the master.
-    """
-    from locust.runners import MasterRunner
-
-    stats = environment.stats
-    rows = {name: _row(stats.get(name, WAYS[name].format.protocol)) for name in WAYS if name in routes}
-    errors = [
-        {"route": error.name, "count": error.occurrences, "error": error.to_name()} for error in stats.errors.values()
-    ]
-    late = len(environment.runner.clients) if isinstance(environment.runner, MasterRunner) else 0
-    path.write_text(json.dumps({"routes": rows, "errors": errors, "late_workers": late}))
-
-
-def _row(entry: "StatsEntry") -> dict[str, float]:
-    """Times as Locust keeps them, rounded to 1 ms below 100 ms and to two digits above."""
-    return {
-        "requests": entry.num_requests,
-        "failures": entry.num_failures,
-        "requests_per_s": round(entry.total_rps, 2),
-        "p50_ms": entry.get_response_time_percentile(0.5),
-        "p95_ms": entry.get_response_time_percentile(0.95),
-        "max_ms": round(entry.max_response_time, 2),
-        "answer_bytes": round(entry.avg_content_length),
-    }
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """What a Locust process does as it starts and as it ends: its options, its checks, its page, its last words."""
 
+import json
 import os
 import sys
 from functools import partial
@@ -7,9 +8,14 @@ from pathlib import Path
 
 import gevent
 import locust
+from locust.env import Environment
+from locust.runners import MasterRunner, WorkerRunner
+from locust.stats import StatsEntry
 
-from locustfiles import headless, overlap, settings
-from locustfiles.page import forms, live, routes_tab, shape
+from locustfiles import overlap, settings
+from locustfiles.page import forms, routes_tab, shape
+from locustfiles.page.live import Recorder, Table
+from locustfiles.study_routes import WAYS
 
 # A worker of a restarted master finds out by missing heartbeats. Locust waits for 60 s, then ends the worker.
 locust.runners.MASTER_HEARTBEAT_TIMEOUT = 15
@@ -20,6 +26,8 @@ LAST_WORDS_S = 30
 """How long the master of a headless run waits for its workers' last numbers. Locust waits for half a second."""
 SENT_S = 10
 """How long a worker that ends waits until its last numbers are sent."""
+REPORT = "fiveway"
+"""The key of a worker's shares in its report to the master."""
 
 
 @locust.events.init_command_line_parser.add_listener
@@ -31,35 +39,59 @@ def declare_settings(parser: locust.argument_parser.LocustArgumentParser) -> Non
 
 
 @locust.events.init.add_listener
-def start(environment: locust.env.Environment, **_: object) -> None:
+def start(environment: Environment, **_: object) -> None:
     """Refuse what cannot run before any load; prove that the users of a process that makes load run side by side."""
     runner = environment.runner
-    if not isinstance(runner, locust.runners.MasterRunner):
-        overlap.check()
-    if isinstance(runner, locust.runners.WorkerRunner):
+    if isinstance(runner, WorkerRunner):
         # The master has checked the choices, and they come with each run.
-        live.listen(environment)
-        live.on(locust.events.quit, partial(leave_at_once, runner))
+        listen(environment)
+        locust.events.quit.add_listener(partial(leave_at_once, runner))
     elif environment.web_ui:
         matrix = shape.Matrix(environment)
         forms.teach(environment, environment.web_ui, matrix)
-        routes_tab.show(environment, environment.web_ui, live.listen(environment), matrix)
+        routes_tab.show(environment, environment.web_ui, listen(environment), matrix)
     else:
-        routes = list(environment.user_classes_by_name)
         options = environment.parsed_options
         assert options
         try:
-            settings.parse(vars(options), routes)
+            settings.parse(vars(options), environment.user_classes_by_name)
         except settings.BadSetting as bad:
             sys.exit(f"fiveway: {bad}")
-        if isinstance(runner, locust.runners.MasterRunner):
-            live.on(locust.events.test_stop, lambda **_: hear_out(runner))
+        if isinstance(runner, MasterRunner):
+            locust.events.test_stop.add_listener(lambda **_: hear_out(runner))
         if options.result:
-            write = partial(headless.write, Path(options.result), environment, routes)
-            live.on(locust.events.quit, lambda **_: write())
+            locust.events.quit.add_listener(lambda **_: write(Path(options.result), environment))
+    if not isinstance(runner, MasterRunner):
+        overlap.check()  # last: a worker is told of a load shape's steps from when it connects
 
 
-def hear_out(master: locust.runners.MasterRunner) -> None:
+def listen(environment: Environment) -> Table:
+    """Have this process record the live numbers or add them up; the table stays empty in a worker.
+
+    They begin anew when Locust's own do: with a new test, and when statistics are reset.
+    """
+    table, recorder, events, runner = Table(), Recorder(), environment.events, environment.runner
+    assert runner
+    if isinstance(runner, MasterRunner):
+        events.worker_report.add_listener(lambda client_id, data: table.add(client_id, data.get(REPORT, ())))
+    else:
+        events.request.add_listener(recorder.record)
+        runner.register_message(shape.STEP, lambda msg, **_: recorder.begin(**msg.data))
+        if isinstance(runner, WorkerRunner):
+            events.report_to_master.add_listener(lambda data, **_: data.update({REPORT: recorder.take()}))
+        else:
+            table.refresh = lambda: table.add("local", recorder.take())
+
+    def reset(**_: object) -> None:
+        recorder.reset()
+        table.reset()
+
+    events.test_start.add_listener(reset)
+    events.reset_stats.add_listener(reset)
+    return table
+
+
+def hear_out(master: MasterRunner) -> None:
     """End the workers, and wait until each has said that it goes: its last numbers come before that word."""
     master.send_message("quit")
     with gevent.Timeout(LAST_WORDS_S, False):
@@ -67,11 +99,38 @@ def hear_out(master: locust.runners.MasterRunner) -> None:
             gevent.sleep(0.05)
 
 
-def leave_at_once(worker: locust.runners.WorkerRunner, exit_code: int, **_: object) -> None:
+def write(path: Path, environment: Environment) -> None:
+    """At the end: {"routes": {name: numbers}, "errors": [...], "late_workers": n}.
+
+    A route without requests has zeros. `late_workers` counts those whose last numbers did not reach the master.
+    """
+    stats, routes = environment.stats, environment.user_classes_by_name
+    rows = {name: _row(stats.get(name, way.format.protocol)) for name, way in WAYS.items() if name in routes}
+    errors = [
+        {"route": error.name, "count": error.occurrences, "error": error.to_name()} for error in stats.errors.values()
+    ]
+    late = len(environment.runner.clients) if isinstance(environment.runner, MasterRunner) else 0
+    path.write_text(json.dumps({"routes": rows, "errors": errors, "late_workers": late}))
+
+
+def _row(entry: StatsEntry) -> dict[str, float]:
+    """Times as Locust keeps them, rounded to 1 ms below 100 ms and to two digits above."""
+    return {
+        "requests": entry.num_requests,
+        "failures": entry.num_failures,
+        "requests_per_s": round(entry.total_rps, 2),
+        "p50_ms": entry.get_response_time_percentile(0.5),
+        "p95_ms": entry.get_response_time_percentile(0.95),
+        "max_ms": round(entry.max_response_time, 2),
+        "answer_bytes": round(entry.avg_content_length),
+    }
+
+
+def leave_at_once(worker: WorkerRunner, exit_code: int, **_: object) -> None:
     """End a worker here: closing gRPC channels while the interpreter goes down can hang."""
     # ZeroMQ sends in the background: what is not sent yet, the last numbers among it, would be lost.
     messages = worker.client.socket.context
-    worker.client.close(linger=SENT_S * 1000)  # type: ignore[no-untyped-call]
+    worker.client.close(linger=SENT_S * 1000)
     messages.term()
     sys.stdout.flush()
     sys.stderr.flush()

@@ -13,78 +13,52 @@ sys.path.append(str(Path(__file__).parents[1]))  # whatever folder Locust is sta
 from locustfiles import lifecycle  # noqa: F401  tells Locust what its processes do
 from locustfiles.routes import ROUTES
 from locustfiles.study_routes import offered
-from locustfiles.user import RouteUser, by_route
+from locustfiles.user import RouteUser, offer
 
 
 class JpegHttp(RouteUser):
-    """Photos to our JPEG server, base64 in JSON."""
-
-    route = ROUTES["jpeg-http"]
+    route = ROUTES["jpeg-http"]  # photos to our JPEG server, base64 in JSON
 
 
 class OnnxHttp(RouteUser):
-    """Tensors to Triton, KServe v2 over HTTP."""
-
-    route = ROUTES["onnx-http"]
+    route = ROUTES["onnx-http"]  # tensors to Triton, KServe v2 over HTTP
 
 
 class OnnxGrpc(RouteUser):
-    """Tensors to Triton, KServe v2 over gRPC."""
-
-    route = ROUTES["onnx-grpc"]
+    route = ROUTES["onnx-grpc"]  # tensors to Triton, KServe v2 over gRPC
 
 
 class TrtHttp(RouteUser):
-    """As OnnxHttp, to the model's accelerated twin."""
-
-    route = ROUTES["trt-http"]
+    route = ROUTES["trt-http"]  # as OnnxHttp, to the model's accelerated twin
 
 
 class TrtGrpc(RouteUser):
-    """As OnnxGrpc, to the model's accelerated twin."""
-
-    route = ROUTES["trt-grpc"]
+    route = ROUTES["trt-grpc"]  # as OnnxGrpc, to the model's accelerated twin
 
 
 class OnnxJpegHttp(RouteUser):
-    """Photos to Triton, which decodes them, KServe v2 over HTTP."""
-
-    route = ROUTES["onnx-jpeg-http"]
+    route = ROUTES["onnx-jpeg-http"]  # photos to Triton, which decodes them, KServe v2 over HTTP
 
 
 class OnnxJpegGrpc(RouteUser):
-    """Photos to Triton, which decodes them, KServe v2 over gRPC."""
-
-    route = ROUTES["onnx-jpeg-grpc"]
+    route = ROUTES["onnx-jpeg-grpc"]  # photos to Triton, which decodes them, KServe v2 over gRPC
 
 
 class TorchserveHttp(RouteUser):
-    """A photo to TorchServe, as the body of an HTTP request."""
-
-    route = ROUTES["torchserve-http"]
+    route = ROUTES["torchserve-http"]  # a photo to TorchServe, as the body of an HTTP request
 
 
 class TorchserveGrpc(RouteUser):
-    """A photo to TorchServe, over its own gRPC."""
-
-    route = ROUTES["torchserve-grpc"]
+    route = ROUTES["torchserve-grpc"]  # a photo to TorchServe, over its own gRPC
 
 
 class TypedGrpc(RouteUser):
-    """Photos to our typed gateway."""
-
-    route = ROUTES["typed-grpc"]
+    route = ROUTES["typed-grpc"]  # photos to our typed gateway
 
 
 class TypedHttp(RouteUser):
-    """Photos as JSON, which Envoy makes typed gRPC of."""
-
-    route = ROUTES["typed-http"]
+    route = ROUTES["typed-http"]  # photos as JSON, which Envoy makes typed gRPC of
 
 
-# Locust calls a class what this module calls it: here its route's name, which is no name that Python can write. With
-# STUDY set, the rows of that study take the classes' place.
-written = {name: user for name, user in globals().items() if isinstance(user, type) and issubclass(user, RouteUser)}
-for name in written:
-    del globals()[name]
-globals().update(by_route(written.values(), offered().values()))
+# With STUDY set, the rows of that study take the classes' place.
+offer(globals(), offered().values())

@@ -4,7 +4,7 @@ import socket
 
 import gevent
 
-from locustfiles.clients import CallError, Client, Payload
+from locustfiles.clients import CallError, Client, Endpoint, Payload
 from locustfiles.clients.grpc import GrpcClient
 from locustfiles.clients.grpcio import GrpcioClient
 from locustfiles.clients.http import HttpClient
@@ -25,18 +25,15 @@ def check() -> None:
     with socket.create_server(("127.0.0.1", 0), backlog=EVERYBODY * TRIES) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         if not any(_most_at_once(address) == EVERYBODY for _ in range(TRIES)):
+            why = "gevent must patch before grpc is imported, then init_gevent"
             raise RuntimeError(
-                f"{EVERYBODY} users never waited all at once: they run one at a time, and no latency measured here "
-                "would be true (gevent must patch before grpc is imported, then init_gevent)"
+                f"{EVERYBODY} users run one at a time, and no latency measured here would be true: {why}"
             )
 
 
 def _most_at_once(address: str) -> int:
-    clients: list[Client] = [
-        client(address, "/silent/Call", {}, WAIT_S)
-        for client in (GrpcClient, GrpcioClient, HttpClient)
-        for _ in range(USERS)
-    ]
+    silent = Endpoint(address, "/silent/Call", deadline_s=WAIT_S)
+    clients: list[Client] = [client(silent) for client in (GrpcClient, GrpcioClient, HttpClient) for _ in range(USERS)]
     waiting = most = 0
 
     def call(client: Client) -> None:

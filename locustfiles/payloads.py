@@ -5,7 +5,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -115,44 +115,30 @@ def typed_grpc(images: Images) -> Payload:
     return Payload(PredictRequest(images=_jpegs(images)).SerializeToString(), len(images.names))
 
 
-def kserve_http(images: Images) -> Payload:
-    """KServe v2 with the binary tensor extension: a JSON header, then the FP32 tensor [N,3,224,224] as it is in memory.
-
-    Only the embedding is asked for, so that the answer says what the JPEG server's says.
-    """
-    return _kserve("HTTP", images, _pixels(images))
+def _pixels(protocol: str, images: Images) -> Payload:
+    """The photos as one FP32 tensor [N,3,224,224]."""
+    batch = tensor(images)
+    return _embeddings(protocol, images, RawTensor("image", "FP32", batch.shape, batch.tobytes()))
 
 
-def kserve_grpc(images: Images) -> Payload:
-    """KServe v2 over gRPC: the same tensor in `raw_input_contents`, the same output asked for."""
-    return _kserve("gRPC", images, _pixels(images))
+def _files(protocol: str, images: Images) -> Payload:
+    """The photos as one BYTES tensor [N,1] of JPEG files."""
+    shape = (len(images.names), 1)
+    return _embeddings(protocol, images, RawTensor("jpeg", "BYTES", shape, elements(_jpegs(images))))
 
 
-def kserve_jpeg_http(images: Images) -> Payload:
-    """As kserve_http, with a BYTES tensor [N,1] of JPEG files."""
-    return _kserve("HTTP", images, _files(images))
-
-
-def kserve_jpeg_grpc(images: Images) -> Payload:
-    """As kserve_grpc, with the same BYTES tensor."""
-    return _kserve("gRPC", images, _files(images))
-
-
-def _kserve(protocol: str, images: Images, tensor: RawTensor) -> Payload:
+def _embeddings(protocol: str, images: Images, tensor: RawTensor) -> Payload:
+    """Only the embedding is asked for, so that the answer says what the JPEG server's says."""
     return kserve(protocol, images.served, [tensor], ["embedding"], len(images.names))
 
 
-def _pixels(images: Images) -> RawTensor:
-    batch = tensor(images)
-    return RawTensor("image", "FP32", batch.shape, batch.tobytes())
-
-
-def _files(images: Images) -> RawTensor:
-    return RawTensor("jpeg", "BYTES", (len(images.names), 1), elements(_jpegs(images)))
+kserve_http, kserve_grpc = partial(_pixels, "HTTP"), partial(_pixels, "gRPC")
+kserve_jpeg_http, kserve_jpeg_grpc = partial(_files, "HTTP"), partial(_files, "gRPC")
 
 
 def kserve(protocol: str, model: str, inputs: Sequence[RawTensor], outputs: Iterable[str], items: int) -> Payload:
-    """One KServe v2 request of `items` items for HTTP or gRPC, its tensors as raw bytes in both directions."""
+    """One KServe v2 request of `items` items, its tensors as raw bytes in both directions: over HTTP by the binary
+    tensor extension, behind a JSON header, over gRPC in `raw_input_contents`."""
     if protocol == "gRPC":
         request = ModelInferRequest(model_name=model, raw_input_contents=[one.raw for one in inputs])
         for one in inputs:
@@ -161,13 +147,8 @@ def kserve(protocol: str, model: str, inputs: Sequence[RawTensor], outputs: Iter
             request.outputs.add(name=name)
         return Payload(request.SerializeToString(), items)
     about = [
-        {
-            "name": one.name,
-            "shape": one.shape,
-            "datatype": one.datatype,
-            "parameters": {"binary_data_size": len(one.raw)},
-        }
-        for one in inputs
+        {"name": name, "shape": shape, "datatype": kind, "parameters": {"binary_data_size": len(raw)}}
+        for name, kind, shape, raw in inputs
     ]
     asked = [{"name": name, "parameters": {"binary_data": True}} for name in outputs]
     header = json.dumps({"inputs": about, "outputs": asked}).encode()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from locustfiles import answers, payloads
-from locustfiles.clients import UNARY, Answer, Client
+from locustfiles.clients import UNARY, Answer, Client, Endpoint
 
 MAX_BATCH = 32
 
@@ -34,8 +34,8 @@ class Format:
     """grpcio: arguments of the channel, besides those of every channel."""
     messages: str = UNARY
     """grpcio: how many messages a call has, one of UNARY, ANSWERS and BOTH."""
-    client: Callable[..., Client] | None = None
-    """What makes the client of another protocol than HTTP/1.1 and gRPC: of (address, path, headers, on_connect=...)."""
+    client: Callable[[Endpoint], Client] | None = None
+    """What makes the client of another protocol than HTTP/1.1 and gRPC: of an Endpoint."""
     turns: int = 1
     """How many different requests of one size are sent in turn: see Images.turn."""
     tolerance: float = 0.0
@@ -71,19 +71,16 @@ class Route:
         return self.of or self.name
 
 
-BASE64 = Format(
-    "HTTP", payloads.base64_json, answers.json_vectors, answers.read_json, {"content-type": "application/json"}
-)
-TYPED = Format("gRPC", payloads.typed_grpc, answers.typed_grpc, answers.read_typed_grpc)
+_JSON, _JPEG = {"content-type": "application/json"}, {"content-type": "image/jpeg"}
 _BINARY = {"content-type": "application/octet-stream"}
+BASE64 = Format("HTTP", payloads.base64_json, answers.json_vectors, answers.read_json, _JSON)
+TYPED = Format("gRPC", payloads.typed_grpc, answers.typed_grpc, answers.read_typed_grpc)
 TENSOR_HTTP = Format("HTTP", payloads.kserve_http, answers.kserve_http, answers.read_kserve_http, _BINARY, tensors=True)
 TENSOR_GRPC = Format("gRPC", payloads.kserve_grpc, answers.kserve_grpc, answers.read_kserve_grpc, tensors=True)
 BYTES_HTTP = Format("HTTP", payloads.kserve_jpeg_http, answers.kserve_http, answers.read_kserve_http, _BINARY)
 BYTES_GRPC = Format("gRPC", payloads.kserve_jpeg_grpc, answers.kserve_grpc, answers.read_kserve_grpc)
 # TorchServe takes one image a call; it makes its batches itself.
-JPEG_HTTP = Format(
-    "HTTP", payloads.jpeg, answers.json_vectors, answers.read_json, {"content-type": "image/jpeg"}, max_batch=1
-)
+JPEG_HTTP = Format("HTTP", payloads.jpeg, answers.json_vectors, answers.read_json, _JPEG, max_batch=1)
 JPEG_GRPC = Format("gRPC", payloads.torchserve_grpc, answers.torchserve_grpc, answers.read_torchserve_grpc, max_batch=1)
 
 _INFER = "/inference.GRPCInferenceService/ModelInfer"
@@ -95,13 +92,11 @@ ROUTES: Mapping[str, Route] = {
         Route("jpeg-http", "/embed/base64", "jpeg-http:8000", BASE64),
         Route("onnx-http", "/v2/models/{model}/infer", "triton:8000", TENSOR_HTTP),
         Route("onnx-grpc", _INFER, "triton:8001", TENSOR_GRPC),
-        Route("trt-http", "/v2/models/{model}/infer", "triton:8000", TENSOR_HTTP, suffix="_trt"),
+        Route("trt-http", "/v2/models/{model}/infer", "triton:8000", TENSOR_HTTP, "_trt"),
         # gRPC hides the model's name in the body, so Envoy tells these routes from onnx-grpc by a header.
-        Route("trt-grpc", _INFER, "triton:8001", TENSOR_GRPC, suffix="_trt", headers={"x-route": "trt-grpc"}),
-        Route("onnx-jpeg-http", "/v2/models/{model}/infer", "triton:8000", BYTES_HTTP, suffix="_jpeg"),
-        Route(
-            "onnx-jpeg-grpc", _INFER, "triton:8001", BYTES_GRPC, suffix="_jpeg", headers={"x-route": "onnx-jpeg-grpc"}
-        ),
+        Route("trt-grpc", _INFER, "triton:8001", TENSOR_GRPC, "_trt", {"x-route": "trt-grpc"}),
+        Route("onnx-jpeg-http", "/v2/models/{model}/infer", "triton:8000", BYTES_HTTP, "_jpeg"),
+        Route("onnx-jpeg-grpc", _INFER, "triton:8001", BYTES_GRPC, "_jpeg", {"x-route": "onnx-jpeg-grpc"}),
         Route("torchserve-http", "/predictions/{model}", "torchserve:8080", JPEG_HTTP),
         Route("torchserve-grpc", _PREDICTIONS, "torchserve:7070", JPEG_GRPC),
         Route("typed-grpc", "/fiveway.vision.v1.VisionService/Predict", "typed-grpc:50051", TYPED),

@@ -4,7 +4,6 @@ A machine without that file, where Locust runs outside of the stack, asks Triton
 that MODEL names.
 """
 
-import http.client
 import json
 import os
 from dataclasses import dataclass
@@ -12,6 +11,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
+
+import httpx
 
 from locustfiles.clients import DEADLINE_S, CallError
 
@@ -38,13 +39,8 @@ class Serving:
     images: bool
     since: int = 0
     """When that was chosen, in ns: what is known of a model holds for this choice only."""
-    here: bool = True
-    """Does this machine have the model builder's folder?"""
-
-    @property
-    def tensors(self) -> Path | None:
-        """The folder with a tensor per photo, where there is one."""
-        return artifacts() / self.model / "tensors" if self.here else None
+    tensors: Path | None = None
+    """The model builder's folder with a tensor per photo, where this machine has it."""
 
 
 def artifacts() -> Path:
@@ -54,15 +50,14 @@ def artifacts() -> Path:
 def now(edge: str = "") -> Serving:
     """What is served. `edge`: host:port of a stack that is asked where there is no file. Raises NothingServed."""
     path = artifacts() / "serving.json"
+    if edge and not path.exists():
+        return _asked(edge, os.environ.get("MODEL") or DEFAULT_MODEL)
     try:
-        if edge and not path.exists():
-            return _asked(edge, os.environ.get("MODEL") or DEFAULT_MODEL)
         found = json.loads(path.read_text())
         if found["schema"] != SCHEMA:
             raise ValueError(f"schema {found['schema']}, wanted {SCHEMA}")
-        return Serving(found["model"], tuple(found["models"]), found["images"], path.stat().st_mtime_ns)
-    except NothingServed:
-        raise
+        model, tensors = found["model"], artifacts() / found["model"] / "tensors"
+        return Serving(model, tuple(found["models"]), found["images"], path.stat().st_mtime_ns, tensors)
     except (OSError, ValueError, LookupError, TypeError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         what = "start the stack first (./scripts/up); for a --target elsewhere, docker compose up models is enough"
@@ -74,17 +69,15 @@ def _asked(edge: str, model: str) -> Serving:
     """What Triton behind `edge` holds of a model, asked once by each process. Raises NothingServed."""
     try:
         about = get_json(edge, f"/v2/models/{quote(model)}")
-    except (OSError, CallError, ValueError) as error:
+    except (CallError, ValueError) as error:
         what = "start the stack first (./scripts/up), or set MODEL to the model that it serves"
         raise NothingServed(f"{edge} does not serve {model}: {error}: {what}") from error
     models = (model, *(name for name in (f"{model}_trt", f"{model}_jpeg") if _holds(edge, name)))
     images = f"{model}_jpeg" in models
     shapes = [[int(size) for size in one["shape"][-3:]] for one in about["inputs"]]
     if images and shapes != [[3, SIDE, SIDE]]:
-        raise NothingServed(
-            f"{model} takes images of another size than {SIDE}: run Locust in the stack's own containers"
-        )
-    return Serving(model, models, images, here=False)
+        raise NothingServed(f"{model} takes other images than {SIDE}x{SIDE}: run Locust in the stack's own containers")
+    return Serving(model, models, images)
 
 
 def _holds(edge: str, model: str) -> bool:
@@ -96,17 +89,11 @@ def _holds(edge: str, model: str) -> bool:
 
 
 def get_json(address: str, path: str) -> Any:
-    """The JSON at a path of `address` (host:port). Raises CallError, OSError, ValueError."""
-    host, _, port = address.rpartition(":")
-    connection = http.client.HTTPConnection(host.strip("[]"), int(port), timeout=DEADLINE_S)
+    """The JSON at a path of `address` (host:port). Raises CallError, ValueError."""
     try:
-        connection.request("GET", path)
-        response = connection.getresponse()
-        text = response.read().decode(errors="replace")
-    except http.client.HTTPException as error:
+        response = httpx.get(f"http://{address}{path}", timeout=DEADLINE_S, trust_env=False, verify=False)
+    except httpx.HTTPError as error:
         raise CallError(f"HTTP connection: {error}") from error
-    finally:
-        connection.close()
-    if response.status != http.client.OK:
-        raise CallError(f"HTTP {response.status}: {text[:200].strip()} (GET {path})")
-    return json.loads(text)
+    if response.status_code != httpx.codes.OK:
+        raise CallError(f"HTTP {response.status_code}: {response.text[:200].strip()} (GET {path})")
+    return response.json()

@@ -2,13 +2,13 @@
 
 import os
 import re
-from argparse import ArgumentParser
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlsplit
 
 from locustfiles import serving, toxiproxy
+from locustfiles.clients import CallError
 from locustfiles.clients.policy import POLICIES, POOLED
 from locustfiles.payloads import ALL, photo_sizes
 from locustfiles.routes import MAX_BATCH, ROUTES, Route
@@ -16,6 +16,9 @@ from locustfiles.serving import Serving
 from locustfiles.study_routes import WAYS, first_size
 
 EDGE, DIRECT = "edge", "direct"
+PHOTOS = (*photo_sizes(), ALL)
+CHOICES = ("batch", "photo", "target", "policy", "size", "distance")
+"""What a run can choose: fields of Settings, options of a command line, fields of the page's form."""
 
 
 class BadSetting(ValueError):
@@ -29,7 +32,7 @@ class Settings:
     host: str
     """host:port of the edge."""
     batch: int = 1
-    photo: str = photo_sizes()[0]
+    photo: str = PHOTOS[0]
     target: str = EDGE
     policy: str = POOLED
     serving: Serving = field(default_factory=serving.now)
@@ -76,7 +79,7 @@ def fit(names: Iterable[str], now: Serving) -> list[str]:
 
 
 def command_line(description: str) -> ArgumentParser:
-    """For a command that asks routes: which ones, where, and the choices of a run."""
+    """For a command that asks routes: which ones, where, and the choices of a run, which `chosen` reads."""
     parser = ArgumentParser(description=description)
     all_of_them = "default: all that make sense for the served model"
     parser.add_argument("routes", nargs="*", metavar="ROUTE", help=all_of_them)
@@ -85,44 +88,45 @@ def command_line(description: str) -> ArgumentParser:
     return parser
 
 
+def chosen(parser: ArgumentParser, every: Iterable[str]) -> tuple[Namespace, list[str], Settings]:
+    """The options, the routes, and the run. The routes are those named, else of `every` those that make sense for what
+    is served. The process ends where they cannot be run."""
+    options = parser.parse_args()
+    try:
+        names = options.routes or fit(every, serving_at(options.host))
+        found = parse(vars(options), names)
+        put_away(found)
+    except BadSetting as bad:
+        parser.error(str(bad))
+    return options, names, found
+
+
+def put_away(chosen: Settings) -> None:
+    """Put the edge as far away as was chosen, before anybody connects; raises BadSetting."""
+    if chosen.distance:
+        try:
+            toxiproxy.apply(chosen.distance)
+        except CallError as error:
+            raise BadSetting(str(error)) from None
+
+
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the choices. Locust shows them as form fields and sends them to the workers."""
     # Not in a group of their own: Locust's page shows only what is added to the parser itself.
-    parser.add_argument(
-        "--batch",
-        type=int,
-        default=1,
-        help=f"Images per request, 1 to {MAX_BATCH}. TorchServe's own routes take 1.",
-    )
-    parser.add_argument(
-        "--photo",
-        choices=[*photo_sizes(), ALL],
-        default=photo_sizes()[0],
-        help="Size of the photos that each user sends in turn. Tensors are made of the same photos, all 224x224.",
-    )
-    parser.add_argument(
-        "--target",
-        default=EDGE,
-        help="edge: through Envoy at the host above. direct: straight to each server inside the network. "
-        "http://host:port: through an Envoy elsewhere.",
-    )
-    parser.add_argument(
-        "--policy",
-        choices=list(POLICIES),
-        default=POOLED,
-        help="; ".join(f"{name}: {meaning}" for name, meaning in POLICIES.items()) + ".",
-    )
-    parser.add_argument(
-        "--size",
-        default=first_size(),
-        help="What a study's rows ask for where no photo is the question: vectors, values. Routes of the stack: none.",
-    )
-    parser.add_argument(
-        "--distance",
-        default="",
-        help="Round trip and bandwidth, like 150ms-100mbit, that the proxy of profile `transport` puts in front of the "
-        "edge. Empty: nothing between.",
-    )
+    batch = f"Images per request, 1 to {MAX_BATCH}. TorchServe's own routes take 1."
+    parser.add_argument("--batch", type=int, default=1, help=batch)
+    photo = "Size of the photos that each user sends in turn. Tensors are made of the same photos, all 224x224."
+    parser.add_argument("--photo", choices=PHOTOS, default=PHOTOS[0], help=photo)
+    target = """edge: through Envoy at the host above. direct: straight to each server inside the network.
+        http://host:port: through an Envoy elsewhere."""
+    parser.add_argument("--target", default=EDGE, help=target)
+    policy = "; ".join(f"{name}: {meaning}" for name, meaning in POLICIES.items())
+    parser.add_argument("--policy", choices=list(POLICIES), default=POOLED, help=f"{policy}.")
+    size = "What a study's rows ask for where no photo is the question: vectors, values. Routes of the stack: none."
+    parser.add_argument("--size", default=first_size(), help=size)
+    distance = """Round trip and bandwidth, like 150ms-100mbit, that the proxy of profile `transport` puts in front of
+        the edge. Empty: nothing between."""
+    parser.add_argument("--distance", default="", help=distance)
 
 
 def parse(values: Mapping[str, Any], routes: Iterable[str]) -> Settings:
@@ -130,36 +134,33 @@ def parse(values: Mapping[str, Any], routes: Iterable[str]) -> Settings:
     if unknown := [name for name in routes if name not in WAYS]:
         raise BadSetting(f"unknown user class {', '.join(unknown)}: choose from {', '.join(WAYS)}")
     picked = [WAYS[name] for name in routes]
-    try:
-        batch = int(values["batch"])
-    except ValueError:
-        batch = 0
-    if not 1 <= batch <= MAX_BATCH:
+    photo, target, policy = (values[name] for name in ("photo", "target", "policy"))
+    size, far = (values.get(name) or "" for name in ("size", "distance"))
+    if not str(values["batch"]).isdecimal() or not 1 <= (batch := int(values["batch"])) <= MAX_BATCH:
         raise BadSetting(f"batch {values['batch']}: choose 1 to {MAX_BATCH} images per request")
     if narrow := [route.name for route in picked if batch > route.format.max_batch]:
         raise BadSetting(f"only 1 image per request on {', '.join(narrow)}: choose batch 1, or other routes")
-    if values["photo"] not in (*photo_sizes(), ALL):
-        raise BadSetting(f"no photos of size {values['photo']}: choose from {', '.join(photo_sizes())}, {ALL}")
-    if values["policy"] not in POLICIES:
-        raise BadSetting(f"unknown policy {values['policy']}: choose {', '.join(POLICIES)}")
-    if values["target"] not in (EDGE, DIRECT):
-        edge_address(values["target"], f"target {values['target']!r}: choose {EDGE}, {DIRECT}, or write an edge")
-    if values["target"] == DIRECT and (edge_only := [route.name for route in picked if not route.direct]):
+    if photo not in PHOTOS:
+        raise BadSetting(f"no photos of size {photo}: choose from {', '.join(PHOTOS)}")
+    if policy not in POLICIES:
+        raise BadSetting(f"unknown policy {policy}: choose {', '.join(POLICIES)}")
+    if target not in (EDGE, DIRECT):
+        edge_address(target, f"target {target!r}: choose {EDGE}, {DIRECT}, or write an edge")
+    if target == DIRECT and (edge_only := [route.name for route in picked if not route.direct]):
         raise BadSetting(f"only at the edge: {', '.join(edge_only)}. Choose target {EDGE}, or other routes")
     host = edge_address(values.get("host") or "")
-    if values.get("distance"):
-        if values["target"] != EDGE:
+    if far:
+        if target != EDGE:
             raise BadSetting(f"a distance is to this stack's edge: choose target {EDGE}")
         try:
-            toxiproxy.parse(values["distance"])
+            toxiproxy.parse(far)
         except ValueError as wrong:
             raise BadSetting(str(wrong)) from None
     now = serving_at(values.get("host"))
     if senseless := {route.name: why for route in picked if (why := unfit(route, now))}:
         reasons = "; ".join(f"{name}: {why}" for name, why in senseless.items())
         raise BadSetting(f"{reasons}. Choose from {', '.join(fit(ROUTES, now))}")
-    size, far = values.get("size") or "", values.get("distance") or ""
-    return Settings(host, batch, values["photo"], values["target"], values["policy"], now, size, far)
+    return Settings(host, batch, photo, target, policy, now, size, far)
 
 
 def direct_address(name: str) -> str:
@@ -180,11 +181,7 @@ def native() -> bool:
 
 def edge_address(host: str, wrong: str = "") -> str:
     """http://name:port -> name:port; raises BadSetting, which begins with `wrong`."""
-    url = urlsplit(host)
-    try:
-        port = url.port or 80
-    except ValueError:
-        port = 0
-    if url.scheme != "http" or not url.hostname or not port or url.path.strip("/"):
+    found = re.fullmatch(r"http://([^\s/:?#@\[\]]+|\[[\da-fA-F:]+\])(?::([1-9]\d{0,4}))?/*", host)
+    if not found:
         raise BadSetting(f"{wrong or f'host {host!r}: write it'} like http://edge:8080")
-    return f"{url.netloc.rpartition(':')[0] if url.port else url.netloc}:{port}"
+    return f"{found[1]}:{found[2] or 80}"

@@ -47,14 +47,9 @@ def failures(names: list[str], chosen: settings.Settings) -> Iterator[tuple[str,
 def main() -> int:
     parser = settings.command_line("One request per route.")
     parser.add_argument("--wait", type=float, default=0, metavar="S", help="keep trying for so long (default: one try)")
-    options = parser.parse_args()
-    try:
-        now = settings.serving_at(options.host)
-        names = options.routes or settings.fit(ROUTES, now)
-        chosen = settings.parse(vars(options), names)
-    except settings.BadSetting as bad:
-        parser.error(str(bad))
+    options, names, chosen = settings.chosen(parser, ROUTES)
     for name in () if options.routes else [name for name in ROUTES if name not in names]:
+        now = chosen.serving
         print(f"{name} not for {now.model}: {settings.unfit(ROUTES[name], now)}", flush=True)
 
     until = time.monotonic() + options.wait

@@ -5,7 +5,7 @@ dimension that is not the batch is 1. A parameter `load.<input>` in config.pbtxt
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -64,23 +64,17 @@ class Model:
 def described(address: str, model: str, _served: Serving) -> Model:
     """What Triton, at `address` (host:port, HTTP), says of a model; asked once per choice of what is served.
 
-    Raises CallError, OSError.
+    Raises CallError.
     """
     config, metadata = (get_json(address, f"/v2/models/{quote(model)}{page}") for page in ("/config", ""))
     max_batch = int(config.get("max_batch_size", 0))
-
     values = {name: about["string_value"] for name, about in config.get("parameters", {}).items()}
 
-    def tensors(found: Iterable[Mapping[str, Any]]) -> tuple[Tensor, ...]:
-        drop = 1 if max_batch else 0
-        return tuple(
-            Tensor(
-                one["name"], one["datatype"], tuple(map(int, one["shape"][drop:])), values.get(f"load.{one['name']}")
-            )
-            for one in found
-        )
+    def tensor(about: Mapping[str, Any]) -> Tensor:
+        name, shape = about["name"], about["shape"][1 if max_batch else 0 :]
+        return Tensor(name, about["datatype"], tuple(map(int, shape)), values.get(f"load.{name}"))
 
-    return Model(model, tensors(metadata["inputs"]), tensors(metadata["outputs"]), max_batch)
+    return Model(model, tuple(map(tensor, metadata["inputs"])), tuple(map(tensor, metadata["outputs"])), max_batch)
 
 
 @lru_cache(maxsize=16)
@@ -93,15 +87,13 @@ def payloads(protocol: str, model: Model, batch: int, _served: Serving) -> tuple
 def encode(protocol: str, model: Model, items: Sequence[Mapping[str, Array]], start: int, batch: int) -> Payload:
     """One request: `batch` of the items from `start` on, over and over, for HTTP or gRPC, every output asked for."""
     chosen = [items[(start + i) % len(items)] for i in range(batch)]
-    arrays = {
-        one.name: np.stack([item[one.name] for item in chosen]) if model.max_batch else chosen[0][one.name]
-        for one in model.inputs
-    }
-    raw = [
-        RawTensor(one.name, one.datatype, arrays[one.name].shape, _bytes(arrays[one.name], one.datatype))
-        for one in model.inputs
-    ]
-    return kserve(protocol, model.name, raw, [one.name for one in model.outputs], batch)
+    tensors = []
+    for one in model.inputs:
+        array = np.stack([item[one.name] for item in chosen]) if model.max_batch else chosen[0][one.name]
+        texts = one.datatype == BYTES
+        raw = elements(str(value).encode() for value in array.ravel()) if texts else array.tobytes()
+        tensors.append(RawTensor(one.name, one.datatype, array.shape, raw))
+    return kserve(protocol, model.name, tensors, [one.name for one in model.outputs], batch)
 
 
 def inputs(model: Model) -> list[dict[str, Array]]:
@@ -136,25 +128,15 @@ def _drawn(rng: np.random.Generator, one: Tensor) -> Array:
     shape = tuple(max(1, size) for size in one.shape)
     if one.datatype == BYTES:
         return np.full(shape, one.value or "fiveway", object)
-    if one.value is not None:
+    if one.datatype not in TYPES:
+        raise CallError(f"datatype {one.datatype} is not known here: choose another model")
+    if one.value is None:
+        values: Array = rng.random(shape) if "F" in one.datatype else rng.integers(0, 2, shape)
+    else:
         try:
-            return _typed(np.full(shape, float(one.value)), one.datatype)
+            values = np.full(shape, float(one.value))
         except ValueError:
             raise CallError(f"load.{one.name} is {one.value!r} in config.pbtxt: it must be a number") from None
-    return _typed(rng.random(shape) if "F" in one.datatype else rng.integers(0, 2, shape), one.datatype)
-
-
-def _typed(values: Array, datatype: str) -> Array:
-    if datatype == BYTES:
-        return values
-    if datatype == "BF16":
-        return (values.astype("<f4").view(np.uint32) >> 16).astype("<u2")
-    if datatype not in TYPES:
-        raise CallError(f"datatype {datatype} is not known here: choose another model")
-    return values.astype(TYPES[datatype])
-
-
-def _bytes(array: Array, datatype: str) -> bytes:
-    if datatype != BYTES:
-        return array.tobytes()
-    return elements(str(value).encode() for value in array.ravel())
+    if one.datatype == "BF16":
+        values = values.astype("<f4").view(np.uint32) >> 16
+    return values.astype(TYPES[one.datatype])

@@ -2,9 +2,9 @@
 
 import itertools
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import gevent
 from locust import User, task
@@ -12,11 +12,11 @@ from locust import User, task
 from locustfiles import settings
 from locustfiles.answers import WrongAnswer
 from locustfiles.calls import check_of, requests_of
-from locustfiles.clients import Answer, CallError, Client, Payload
+from locustfiles.clients import Answer, CallError, Client, Endpoint, Payload
 from locustfiles.clients.grpc import GrpcClient
 from locustfiles.clients.grpcio import CLIENTS
 from locustfiles.clients.http import HttpClient
-from locustfiles.clients.policy import COLD, PUBLISHED, SHARED, ColdClient, SharedClient
+from locustfiles.clients.policy import COLD, PUBLISHED, SHARED, ColdClient, shared
 from locustfiles.routes import Route
 
 # A route that is down answers at once: without a pause its users would eat the CPU of the others.
@@ -37,35 +37,25 @@ class Call:
 
 
 def connect(route: Route, chosen: settings.Settings, on_connect: Callable[[], None] = lambda: None) -> Client:
-    """A client for one user. Nothing connects before its first call, so nothing before Locust has forked.
-
-    `on_connect` is called for each connection that the client opens as far as it knows: grpcio opens another by itself
-    when it loses one.
-    """
-    address = chosen.address(route)
+    """A client for one user. Nothing connects before its first call, so nothing before Locust has forked."""
+    spoken = route.format
     path = route.path.format(model=chosen.served(route), size=chosen.size)
-    headers = {**route.format.headers, **route.headers}
+    to = Endpoint(chosen.address(route), path, {**spoken.headers, **route.headers}, route.method, on_connect)
 
     def make() -> Client:
-        if route.format.client:
-            return route.format.client(address, path, headers, on_connect=on_connect)
-        if route.format.protocol == "HTTP":
-            return HttpClient(address, path, headers, on_connect=on_connect, method=route.method)
-        if route.format.grpcio or chosen.policy == PUBLISHED:
-            return CLIENTS[route.format.messages](
-                address,
-                path,
-                headers,
-                on_connect=on_connect,
-                own_connection=chosen.policy != PUBLISHED,
-                options=route.format.options,
-            )
-        return GrpcClient(address, path, headers, on_connect=on_connect)
+        if spoken.client:
+            return spoken.client(to)
+        if spoken.protocol == "HTTP":
+            return HttpClient(to)
+        if spoken.grpcio or chosen.policy == PUBLISHED:
+            own_connection = chosen.policy != PUBLISHED
+            return CLIENTS[spoken.messages](to, own_connection=own_connection, options=spoken.options)
+        return GrpcClient(to)
 
     if chosen.policy in (COLD, PUBLISHED):
         return ColdClient(make)
     if chosen.policy == SHARED:
-        return SharedClient((route.name, chosen), make, multiplexes=route.format.protocol == "gRPC")
+        return shared((route.name, chosen), make, multiplexes=spoken.protocol == "gRPC")
     return make()
 
 
@@ -75,19 +65,12 @@ class RouteUser(User):
     abstract = True
     route: ClassVar[Route]
 
-    def __init_subclass__(cls) -> None:
-        """Locust's page and its statistics call a class by this name."""
-        if "route" in vars(cls):
-            cls.__name__ = cls.route.name
-
     def on_start(self) -> None:
         chosen = self.choose()
         ready = requests_of(self.route, chosen)
         self._check = check_of(self.route, chosen)
-        self._payloads: Iterator[Payload] = itertools.cycle(ready)
         # Each user begins with another photo, else all of them would send the large ones together.
-        for _ in range(next(_started) % len(ready)):
-            next(self._payloads)
+        self._payloads = itertools.islice(itertools.cycle(ready), next(_started) % len(ready), None)
         self._opened = 0
         self._client = connect(self.route, chosen, self._count_connection)
 
@@ -113,39 +96,40 @@ class RouteUser(User):
         error: CallError | WrongAnswer | None = None
         start = time.perf_counter()
         try:
-            answer = self._client.send(payload)
-        except CallError as failed:
-            error = failed
-        end = time.perf_counter()
-        if error is None:
             try:
-                self._check(answer, payload.images)
-            except WrongAnswer as wrong:
-                error = wrong
+                answer = self._client.send(payload)
+            finally:
+                end = time.perf_counter()
+            self._check(answer, payload.images)
+        except (CallError, WrongAnswer) as failed:
+            error = failed
         self.report(Call(payload, answer, error, start if due is None else due, end))
         if error is not None:
             gevent.sleep(PAUSE_AFTER_FAILURE_S)
 
     def report(self, call: Call) -> None:
         """Tell Locust, and whoever listens to its request event (locustfiles.page.live)."""
-        opened, self._opened = self._opened, 0
+        about = {"images": call.payload.images, "sent": len(call.payload.body), "connections": self._opened}
+        self._opened = 0
         self.environment.events.request.fire(
             request_type=self.route.format.protocol,
             name=self.route.name,
             response_time=(call.end - call.start) * 1000,
             response_length=len(call.answer.body),
             exception=call.error,
-            context={
-                "route": self.route.name,
-                "images": call.payload.images,
-                "sent": len(call.payload.body),
-                "connections": opened,
-            },
-            start_time=time.time() - (call.end - call.start),
+            context=about,
         )
 
 
-def by_route(written: Iterable[type[RouteUser]], routes: Iterable[Route]) -> dict[str, type[RouteUser]]:
-    """A user class for each route, by its name: the one that is written for it, else one made of the route alone."""
-    found = {user.__name__: user for user in written}
-    return {route.name: found.get(route.name) or type(route.name, (RouteUser,), {"route": route}) for route in routes}
+def offer(module: dict[str, Any], routes: Iterable[Route]) -> None:
+    """Put a user class for each route into a module: the one that is written there, else one made of the route alone.
+
+    Locust calls a class what its module calls it: here its route's name, which Python cannot write.
+    """
+    written = {user.route.name: user for user in RouteUser.__subclasses__()}
+    for user in written.values():
+        del module[user.__name__]
+    for route in routes:
+        user = written.get(route.name) or type(route.name, (RouteUser,), {"route": route})
+        user.__name__ = route.name
+        module[route.name] = user

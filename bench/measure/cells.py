@@ -18,4 +18,4 @@ def settings_of(cell: Cell, host: str) -> Settings:
 
 
 def _chosen(cell: Cell) -> dict[str, Any]:
-    return {name: getattr(cell, name) for name in ("batch", "photo", "target", "policy", "size", "distance")}
+    return {name: getattr(cell, name) for name in settings.CHOICES}

@@ -4,7 +4,7 @@ A client is timed from outside, so it does nothing that could have been done bef
 `payloads`, answers are checked by `answers`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -17,8 +17,25 @@ DEADLINE_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a client sends its requests, and what all of them have in common."""
+
+    address: str
+    """host:port, or [host]:port for IPv6."""
+    path: str
+    """The URL's path, or the full gRPC method: /package.Service/Method."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Of HTTP, or gRPC metadata, in lower case."""
+    method: str = "POST"
+    on_connect: Callable[[], None] = lambda: None
+    """Called for each connection that the client opens as far as it knows: grpcio opens another by itself when it loses
+    one."""
+    deadline_s: float = DEADLINE_S
+
+
+@dataclass(frozen=True, slots=True)
 class Payload:
-    """One request, ready to be sent: `headers` are HTTP headers or gRPC metadata, in lower case."""
+    """One request, ready to be sent, with its own headers of HTTP."""
 
     body: bytes
     images: int
@@ -46,7 +63,7 @@ class CallError(Exception):
 
 
 class Client(Protocol):
-    """One user's connection to one route."""
+    """One user's connection to one Endpoint, made by the first request and again after it was lost."""
 
     def send(self, payload: Payload) -> Answer:
         """Send one request and wait for the whole answer; raises CallError."""

@@ -17,8 +17,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pybase64
@@ -27,7 +28,7 @@ import zmq
 from fiveway.transport.v1 import frames_pb2 as pb
 from numpy.typing import NDArray
 
-from locustfiles.clients import BOTH, DEADLINE_S, START_TRANSPORT, UNARY, Answer, CallError, Client, Payload
+from locustfiles.clients import BOTH, DEADLINE_S, START_TRANSPORT, UNARY, Answer, CallError, Endpoint, Payload
 from locustfiles.clients.http import HttpClient
 
 CHANNELS = 3
@@ -70,8 +71,9 @@ def own_memory(*shape: int) -> Pixels:
 class FrameClient(ABC):
     """Decodes a camera's frame, has it changed, reads and draws the changed one: that is a call."""
 
-    _room: Pixels | None = None
-    _screen: Pixels | None = None
+    def __init__(self, to: Endpoint) -> None:
+        self._to = to
+        self._memory: dict[str, Pixels] = {}
 
     def send(self, payload: Payload) -> Changed:
         height, width = int(payload.headers["height"]), int(payload.headers["width"])
@@ -83,18 +85,21 @@ class FrameClient(ABC):
         return Changed(b"", headers, frame=changed, sent=frame, crc32=crc32, wanted=int(payload.headers["crc32"]))
 
     def room(self, height: int, width: int) -> Pixels:
-        """Where the camera's frame is decoded to: the same memory for every frame."""
-        if self._room is None or self._room.shape != (height, width, CHANNELS):
-            self._room = own_memory(height, width, CHANNELS)
-        return self._room
+        """Where the camera's frame is decoded to."""
+        return self.memory("room", height, width, CHANNELS)
+
+    def memory(self, use: str, *shape: int) -> Pixels:
+        """The same for every frame of one size."""
+        found = self._memory.get(use)
+        if found is None or found.shape != shape:
+            found = self._memory[use] = own_memory(*shape)
+        return found
 
     def draw(self, frame: Pixels) -> None:
         """Into a window's memory, headless: 32 bits a pixel; blue, green, red and one unused."""
-        height, width, _ = frame.shape
-        if self._screen is None or self._screen.shape[:2] != (height, width):
-            self._screen = own_memory(height, width, 4)
+        screen = self.memory("screen", *frame.shape[:2], 4)
         for channel in range(CHANNELS):
-            self._screen[:, :, 2 - channel] = frame[:, :, channel]
+            screen[:, :, 2 - channel] = frame[:, :, channel]
 
     @abstractmethod
     def carry(self, frame: Pixels) -> tuple[Pixels, Mapping[str, Any]]:
@@ -107,15 +112,8 @@ class FrameClient(ABC):
 class InProcess(FrameClient):
     """The baseline: no server."""
 
-    _changed: Pixels | None = None
-
-    def __init__(self, address: str, path: str, headers: Mapping[str, str], on_connect: Callable[[], None]) -> None:
-        pass
-
     def carry(self, frame: Pixels) -> tuple[Pixels, Mapping[str, Any]]:
-        if self._changed is None or self._changed.shape != frame.shape:
-            self._changed = own_memory(*frame.shape)
-        return np.invert(frame, out=self._changed), {}
+        return np.invert(frame, out=self.memory("changed", *frame.shape)), {}
 
     def close(self) -> None:
         pass
@@ -125,8 +123,9 @@ class ZmqFrames(FrameClient):
     """ZeroMQ, REQ to REP, over an IPC socket in the shared folder: a JSON head and the frame's bytes, without a copy of
     our own on either side."""
 
-    def __init__(self, address: str, path: str, headers: Mapping[str, str], on_connect: Callable[[], None]) -> None:
-        self._path = folder() / path
+    def __init__(self, to: Endpoint) -> None:
+        super().__init__(to)
+        self._path = folder() / to.path
         self._context: zmq.Context[zmq.Socket[bytes]] | None = None
 
     def carry(self, frame: Pixels) -> tuple[Pixels, Mapping[str, Any]]:
@@ -134,9 +133,9 @@ class ZmqFrames(FrameClient):
         return np.frombuffer(changed.buffer, np.uint8).reshape(frame.shape), _cpu(head)
 
     def ask(self, head: Mapping[str, object], *parts: Pixels) -> list[zmq.Frame]:
-        """One request and its answer, of as many parts; raises CallError."""
+        """One request and its answer; raises CallError."""
         self.post(head, *parts)
-        return self.collect(1 + len(parts))
+        return self.collect()
 
     def post(self, head: Mapping[str, object], *parts: Pixels) -> None:
         """A request; its answer has to be collected before the next. Raises CallError."""
@@ -145,22 +144,19 @@ class ZmqFrames(FrameClient):
                 raise CallError(f"ZeroMQ: no server at {self._path}: {START_TRANSPORT}")
             self._context = zmq.Context()
             self._socket = self._context.socket(zmq.REQ)
-            self._socket.setsockopt(zmq.LINGER, 0)
-            for option in (zmq.RCVTIMEO, zmq.SNDTIMEO):
-                self._socket.setsockopt(option, int(DEADLINE_S * 1e3))
+            self._socket.linger = 0
+            self._socket.rcvtimeo = self._socket.sndtimeo = int(DEADLINE_S * 1e3)
             self._socket.connect(f"ipc://{self._path}")
         with self._answered():
             self._socket.send_multipart([json.dumps(head).encode(), *parts], copy=False)
 
-    def collect(self, parts: int) -> list[zmq.Frame]:
-        """The answer; raises CallError."""
+    def collect(self) -> list[zmq.Frame]:
+        """The answer, of as many parts as the request; raises CallError."""
         with self._answered():
             answer: list[zmq.Frame] = self._socket.recv_multipart(copy=False)
         about = json.loads(answer[0].bytes)
         if "error" in about:
             raise CallError(f"{about['error']['code']}: {about['error']['message']}")
-        if len(answer) != parts:
-            raise CallError(f"ZeroMQ: an answer of {len(answer)} parts")
         return answer
 
     @contextmanager
@@ -186,18 +182,14 @@ class Slot:
         size = height * width * CHANNELS
         self._path = folder() / uuid.uuid4().hex
         try:
-            opened = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
-            try:
-                os.fchmod(opened, 0o666)
-                os.posix_fallocate(opened, 0, 2 * size)
-                memory = mmap.mmap(opened, 2 * size)
-            finally:
-                os.close(opened)
+            with self._path.open("x+b") as file:
+                os.fchmod(file.fileno(), 0o666)
+                os.posix_fallocate(file.fileno(), 0, 2 * size)
+                memory = mmap.mmap(file.fileno(), 2 * size)
         except OSError as error:
             self._path.unlink(missing_ok=True)
-            raise CallError(
-                f"shared memory: {error.strerror}: {self._path}: is the volume `frame-memory` mounted?"
-            ) from error
+            where = f"{self._path}: is the volume `frame-memory` mounted?"
+            raise CallError(f"shared memory: {error.strerror}: {where}") from error
         self._linked = True
         self.frame, self.changed = (
             np.frombuffer(memory, np.uint8, size, start).reshape(height, width, CHANNELS) for start in (0, size)
@@ -268,7 +260,7 @@ class DoubleBuffered(SharedMemory):
         try:
             if not self._before:
                 self.post(self._slot.head)
-            (head,) = self.collect(1)
+            (head,) = self.collect()
             self.post(self._slot.head)
         except CallError:
             self.forget()
@@ -289,14 +281,13 @@ class DoubleBuffered(SharedMemory):
 class GrpcFrames(FrameClient):
     """Our typed message, in a call for each frame (UNARY) or on an open stream (BOTH)."""
 
-    def __init__(
-        self, messages: str, address: str, path: str, headers: Mapping[str, str], on_connect: Callable[[], None]
-    ) -> None:
+    def __init__(self, messages: str, to: Endpoint) -> None:
         # It wants gevent's patches, which only the load's processes have.
         from locustfiles.clients.grpcio import CLIENTS
 
+        super().__init__(to)
         self._request, self._response = MESSAGES[messages]
-        self._client: Client = CLIENTS[messages](address, path, headers, on_connect=on_connect)
+        self._client = CLIENTS[messages](to)
 
     def carry(self, frame: Pixels) -> tuple[Pixels, Mapping[str, Any]]:
         height, width, _ = frame.shape
@@ -314,68 +305,29 @@ MESSAGES: Mapping[str, Any] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
-    """A way to write a frame as text, and back: equal to the server's."""
+class Form(NamedTuple):
+    """A way to write a frame as an HTTP body, and to read the answer's: equal to the server's."""
 
-    write: Callable[[Pixels], str]
-    read: Callable[[str], Any]
-
-
-BASE64 = Text(lambda frame: base64.b64encode(frame).decode(), lambda text: base64.b64decode(text, validate=True))
-PYBASE64 = Text(
-    lambda frame: pybase64.b64encode_as_string(frame.reshape(-1)), lambda text: pybase64.b64decode(text, validate=True)
-)
-HEX = Text(lambda frame: binascii.hexlify(frame).decode(), binascii.unhexlify)
-JPEG = Text(
-    lambda frame: pybase64.b64encode_as_string(
-        simplejpeg.encode_jpeg(frame, quality=QUALITY, colorsubsampling=SUBSAMPLING)
-    ),
-    lambda text: simplejpeg.decode_jpeg(pybase64.b64decode(text, validate=True)),
-)
+    write: Callable[[Pixels], bytes]
+    read: Callable[[bytes], Any]
 
 
-class HttpFrames(FrameClient):
-    """Base of what goes over HTTP/1.1 on a kept connection."""
+def _text(write: Callable[[Pixels], str], read: Callable[[str], Any]) -> Form:
+    """As text in JSON."""
 
-    def __init__(self, address: str, path: str, headers: Mapping[str, str], on_connect: Callable[[], None]) -> None:
-        self._client = HttpClient(address, path, headers, on_connect=on_connect)
-
-    def exchange(self, body: bytes) -> Answer:
-        """One request; raises CallError."""
-        return self._client.send(Payload(body, 1))
-
-    def close(self) -> None:
-        self._client.close()
-
-
-class TextFrames(HttpFrames):
-    """The frame as text in JSON."""
-
-    def __init__(
-        self, text: Text, address: str, path: str, headers: Mapping[str, str], on_connect: Callable[[], None]
-    ) -> None:
-        super().__init__(address, path, headers, on_connect)
-        self._text = text
-
-    def carry(self, frame: Pixels) -> tuple[Pixels, Mapping[str, Any]]:
+    def message(frame: Pixels) -> bytes:
         height, width, _ = frame.shape
-        message = {"width": width, "height": height, "frame": self._text.write(frame)}
-        answer = self.exchange(json.dumps(message).encode())
-        changed = self._text.read(json.loads(answer.body)["frame"])
-        return np.frombuffer(changed, np.uint8).reshape(frame.shape), answer.headers
+        return json.dumps({"width": width, "height": height, "frame": write(frame)}).encode()
+
+    return Form(message, lambda body: read(json.loads(body)["frame"]))
 
 
-class MultipartFrames(HttpFrames):
-    """The bytes as a file in a form, the answer's as its body."""
-
-    def carry(self, frame: Pixels) -> tuple[Pixels, Mapping[str, Any]]:
-        answer = self.exchange(multipart(frame))
-        return np.frombuffer(answer.body, np.uint8).reshape(frame.shape), answer.headers
+def _jpeg(frame: Pixels) -> str:
+    return pybase64.b64encode_as_string(simplejpeg.encode_jpeg(frame, quality=QUALITY, colorsubsampling=SUBSAMPLING))
 
 
 def multipart(frame: Pixels) -> bytes:
-    """A form with width, height and the file `frame`."""
+    """With width, height and the file `frame`."""
     disposition = "content-disposition: form-data; name="
     fields = "".join(
         f'--{BOUNDARY}\r\n{disposition}"{name}"\r\n\r\n{number}\r\n'
@@ -383,6 +335,29 @@ def multipart(frame: Pixels) -> bytes:
     )
     file = f'--{BOUNDARY}\r\n{disposition}"frame"; filename="frame.rgb"\r\ncontent-type: image/raw\r\n\r\n'
     return b"".join([(fields + file).encode(), frame.data, f"\r\n--{BOUNDARY}--\r\n".encode()])
+
+
+_decoded = partial(pybase64.b64decode, validate=True)
+BASE64 = _text(lambda frame: base64.b64encode(frame).decode(), partial(base64.b64decode, validate=True))
+PYBASE64 = _text(lambda frame: pybase64.b64encode_as_string(frame.reshape(-1)), _decoded)
+HEX = _text(lambda frame: binascii.hexlify(frame).decode(), binascii.unhexlify)
+JPEG = _text(_jpeg, lambda text: simplejpeg.decode_jpeg(_decoded(text)))
+MULTIPART = Form(multipart, lambda body: body)
+
+
+class HttpFrames(FrameClient):
+    """Over HTTP/1.1 on a kept connection."""
+
+    def __init__(self, form: Form, to: Endpoint) -> None:
+        super().__init__(to)
+        self._form, self._client = form, HttpClient(to)
+
+    def carry(self, frame: Pixels) -> tuple[Pixels, Mapping[str, Any]]:
+        answer = self._client.send(Payload(self._form.write(frame), 1))
+        return np.frombuffer(self._form.read(answer.body), np.uint8).reshape(frame.shape), answer.headers
+
+    def close(self) -> None:
+        self._client.close()
 
 
 def _cpu(head: zmq.Frame) -> Mapping[str, str]:

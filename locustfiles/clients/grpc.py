@@ -5,8 +5,7 @@ it is in grpcio.py. The protocol: https://github.com/grpc/grpc/blob/master/doc/P
 """
 
 import struct
-from collections.abc import Callable, Mapping, Sequence
-from http import HTTPStatus
+from collections.abc import Mapping, Sequence
 from urllib.parse import unquote
 
 import gevent
@@ -14,28 +13,21 @@ from gevent.lock import BoundedSemaphore
 from grpc import StatusCode
 from h2.errors import ErrorCodes
 
-from locustfiles.clients import DEADLINE_S, Answer, CallError, Payload, joined
+from locustfiles.clients import Answer, CallError, Endpoint, Payload, joined
 from locustfiles.clients.http2 import FRAME, Connection, StreamReset
 
 NAMES: Mapping[str, str] = {str(status.value[0]): status.name for status in StatusCode}
-
-OF_HTTP: Mapping[int, StatusCode] = {
-    HTTPStatus.BAD_REQUEST: StatusCode.INTERNAL,
-    HTTPStatus.UNAUTHORIZED: StatusCode.UNAUTHENTICATED,
-    HTTPStatus.FORBIDDEN: StatusCode.PERMISSION_DENIED,
-    HTTPStatus.NOT_FOUND: StatusCode.UNIMPLEMENTED,
-    HTTPStatus.TOO_MANY_REQUESTS: StatusCode.UNAVAILABLE,
-    HTTPStatus.BAD_GATEWAY: StatusCode.UNAVAILABLE,
-    HTTPStatus.SERVICE_UNAVAILABLE: StatusCode.UNAVAILABLE,
-    HTTPStatus.GATEWAY_TIMEOUT: StatusCode.UNAVAILABLE,
+"""Of the statuses, by their codes on the wire."""
+OF_HTTP: Mapping[int, str] = {
+    **{400: "INTERNAL", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "UNIMPLEMENTED"},
+    **dict.fromkeys((429, 502, 503, 504), "UNAVAILABLE"),
 }
 """What an answer without a gRPC status means, else UNKNOWN (doc/http-grpc-status-mapping.md of the same place)."""
-
-OF_RESET: Mapping[int, StatusCode] = {
-    ErrorCodes.REFUSED_STREAM: StatusCode.UNAVAILABLE,
-    ErrorCodes.CANCEL: StatusCode.CANCELLED,
-    ErrorCodes.ENHANCE_YOUR_CALM: StatusCode.RESOURCE_EXHAUSTED,
-    ErrorCodes.INADEQUATE_SECURITY: StatusCode.PERMISSION_DENIED,
+OF_RESET: Mapping[int, str] = {
+    ErrorCodes.REFUSED_STREAM: "UNAVAILABLE",
+    ErrorCodes.CANCEL: "CANCELLED",
+    ErrorCodes.ENHANCE_YOUR_CALM: "RESOURCE_EXHAUSTED",
+    ErrorCodes.INADEQUATE_SECURITY: "PERMISSION_DENIED",
 }
 """What a reset stream means, else INTERNAL."""
 
@@ -44,33 +36,21 @@ _PREFIX = struct.Struct(">?I")
 
 
 class GrpcClient:
-    """One connection to `address` ("host:port") for one unary `method` ("/package.Service/Method").
+    """One connection. Calls at the same time are streams on it."""
 
-    It is made by the first call, and again after it was lost. Calls at the same time are streams on it.
-    """
-
-    def __init__(
-        self,
-        address: str,
-        method: str,
-        metadata: Mapping[str, str],
-        deadline_s: float = DEADLINE_S,
-        on_connect: Callable[[], None] = lambda: None,
-    ) -> None:
-        self._address = address
+    def __init__(self, to: Endpoint) -> None:
+        self._to = to
         self._headers = [
             (":method", "POST"),
             (":scheme", "http"),
-            (":path", method),
-            (":authority", address),
+            (":path", to.path),
+            (":authority", to.address),
             ("te", "trailers"),
             ("content-type", "application/grpc"),
             ("user-agent", "fiveway"),
-            ("grpc-timeout", f"{round(deadline_s * 1000)}m"),
-            *metadata.items(),
+            ("grpc-timeout", f"{round(to.deadline_s * 1000)}m"),
+            *to.headers.items(),
         ]
-        self._deadline_s = deadline_s
-        self._on_connect = on_connect
         self._connection: Connection | None = None
         self._connecting = BoundedSemaphore()
 
@@ -81,13 +61,12 @@ class GrpcClient:
         if len(payload.body) > FRAME - _PREFIX.size:
             pieces.append(memoryview(payload.body)[FRAME - _PREFIX.size :])
         try:
-            with gevent.Timeout(self._deadline_s):
+            with gevent.Timeout(self._to.deadline_s):
                 headers, body = self._connected().exchange(pieces)
         except gevent.Timeout:
-            raise CallError(f"DEADLINE_EXCEEDED: no answer in {self._deadline_s:g} s") from None
+            raise CallError(f"DEADLINE_EXCEEDED: no answer in {self._to.deadline_s:g} s") from None
         except StreamReset as error:
-            status = OF_RESET.get(error.code, StatusCode.INTERNAL)
-            raise CallError(f"{status.name}: the server reset the call: {error}") from error
+            raise CallError(f"{OF_RESET.get(error.code, 'INTERNAL')}: the server reset the call: {error}") from error
         except OSError as error:
             raise CallError(f"UNAVAILABLE: {error}") from error
         return _answer(headers, body)
@@ -99,8 +78,8 @@ class GrpcClient:
     def _connected(self) -> Connection:
         with self._connecting:
             if not self._connection or not self._connection.usable:
-                self._on_connect()
-                self._connection = Connection(self._address, self._headers)
+                self._to.on_connect()
+                self._connection = Connection(self._to.address, self._headers)
             return self._connection
 
 
@@ -110,7 +89,7 @@ def _answer(headers: Sequence[tuple[bytes, bytes]], body: bytes) -> Answer:
     code = found.get("grpc-status")
     if code is None:
         http = int(found.get(":status", 0))
-        raise CallError(f"{OF_HTTP.get(http, StatusCode.UNKNOWN).name}: HTTP {http} without a gRPC status")
+        raise CallError(f"{OF_HTTP.get(http, 'UNKNOWN')}: HTTP {http} without a gRPC status")
     if code != "0":
         raise CallError(f"{NAMES.get(code, 'UNKNOWN')}: {unquote(found.get('grpc-message', ''))[:200]}")
     if len(body) < _PREFIX.size or _PREFIX.unpack_from(body) != (False, len(body) - _PREFIX.size):

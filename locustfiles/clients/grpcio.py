@@ -5,7 +5,8 @@ be no error: users would run one at a time and latencies look better than they a
 """
 
 import queue
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import UserDict
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -15,7 +16,7 @@ import grpc.experimental.gevent
 from gevent import monkey
 from gevent.threadpool import ThreadPool
 
-from locustfiles.clients import ANSWERS, BOTH, DEADLINE_S, UNARY, Answer, CallError, Payload, joined
+from locustfiles.clients import ANSWERS, BOTH, UNARY, Answer, CallError, Endpoint, Payload, joined
 
 if not monkey.is_module_patched("threading"):
     raise RuntimeError("import locust (or gevent's monkey patch) before locustfiles.clients.grpcio")
@@ -50,35 +51,28 @@ OPTIONS = (
 
 
 class GrpcioClient:
-    """One channel to `address` ("host:port") for one unary `method` ("/package.Service/Method").
+    """One channel for unary calls.
 
     Channels with the same target share one TCP connection unless told otherwise: `own_connection` tells them. `options`
     are arguments of the channel besides OPTIONS.
     """
 
-    def __init__(
-        self,
-        address: str,
-        method: str,
-        metadata: Mapping[str, str],
-        deadline_s: float = DEADLINE_S,
-        on_connect: Callable[[], None] = lambda: None,
-        *,
-        own_connection: bool = True,
-        options: Sequence[tuple[str, int]] = (),
-    ) -> None:
+    _kind = "unary_unary"
+    """The method of a channel that makes this kind of call."""
+
+    def __init__(self, to: Endpoint, *, own_connection: bool = True, options: Sequence[tuple[str, int]] = ()) -> None:
         every = (*OPTIONS, ("grpc.use_local_subchannel_pool", int(own_connection)), *options)
-        self._channel = grpc.insecure_channel(address, options=every)
-        self._metadata = tuple(metadata.items())
+        self._to = to
+        self._channel = grpc.insecure_channel(to.address, options=every)
+        self._metadata = tuple(to.headers.items())
         # No serializers: bytes go in and come out, so no protobuf work is on the clock.
-        self._call = self._callable(method)
-        self._deadline_s = deadline_s
-        self._on_connect: Callable[[], None] | None = on_connect
+        self._call = getattr(self._channel, self._kind)(to.path)
+        self._connects = True  # with its first call
 
     def send(self, payload: Payload) -> Answer:
-        if self._on_connect:  # the channel connects with its first call
-            self._on_connect()
-            self._on_connect = None
+        if self._connects:
+            self._to.on_connect()
+            self._connects = False
         try:
             return self._exchange(payload.body)
         except grpc.RpcError as error:
@@ -87,13 +81,10 @@ class GrpcioClient:
     def close(self) -> None:
         self._channel.close()
 
-    def _callable(self, method: str) -> Any:
-        return self._channel.unary_unary(method)
-
     def _exchange(self, body: bytes) -> Answer:
         waits.here = alone
         try:
-            answer, call = self._call.with_call(body, timeout=self._deadline_s, metadata=self._metadata)
+            answer, call = self._call.with_call(body, timeout=self._to.deadline_s, metadata=self._metadata)
         finally:
             waits.here = False
         return Answer(answer, Metadata(call))
@@ -104,21 +95,18 @@ class AnswersClient(GrpcioClient):
     messages, whose repeated fields have what all of theirs have.
     """
 
-    def _callable(self, method: str) -> Any:
-        return self._channel.unary_stream(method)
+    _kind = "unary_stream"
 
     def _exchange(self, body: bytes) -> Answer:
-        call = self._call(body, timeout=self._deadline_s, metadata=self._metadata)
+        call = self._call(body, timeout=self._to.deadline_s, metadata=self._metadata)
         return Answer(b"".join(call), Metadata(call))
 
 
 class StreamClient(GrpcioClient):
     """One stream that stays open: every request is a message on it, and the next message is its answer."""
 
+    _kind = "stream_stream"
     _requests: "queue.SimpleQueue[bytes | None] | None" = None
-
-    def _callable(self, method: str) -> Any:
-        return self._channel.stream_stream(method)
 
     def _exchange(self, body: bytes) -> Answer:
         if self._requests is None:
@@ -144,22 +132,13 @@ CLIENTS: Mapping[str, type[GrpcioClient]] = {UNARY: GrpcioClient, ANSWERS: Answe
 """By how many messages a call has."""
 
 
-class Metadata(Mapping[str, str]):
+class Metadata(UserDict[str, str]):
     """What came with an answer, leading and trailing, read when it is first asked for: outside of the clock."""
 
     def __init__(self, call: grpc.Call) -> None:
         self._call = call
 
-    def __getitem__(self, name: str) -> str:
-        return self._found[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._found)
-
-    def __len__(self) -> int:
-        return len(self._found)
-
     @cached_property
-    def _found(self) -> dict[str, str]:
+    def data(self) -> dict[str, str]:  # type: ignore[override]
         both = (*(self._call.initial_metadata() or ()), *(self._call.trailing_metadata() or ()))
         return joined((name, value) for name, value in both if isinstance(value, str))

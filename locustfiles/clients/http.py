@@ -3,45 +3,35 @@
 FastHttpUser's session costs about as much CPU as the request itself (docs/decisions/0006-the-http-load-client.md).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import gevent
 import gevent.socket
 from geventhttpclient.response import HTTPConnectionClosed, HTTPParseError, HTTPSocketResponse
 
-from locustfiles.clients import DEADLINE_S, Answer, CallError, Payload
+from locustfiles.clients import Answer, CallError, Endpoint, Payload
 from locustfiles.clients.sockets import connect
 
 BLOCK = 64 * 1024
 
 
 class HttpClient:
-    """One keep-alive connection to `address` ("host:port"), made by the first request and again after a failed one."""
+    """One keep-alive connection."""
 
-    def __init__(
-        self,
-        address: str,
-        path: str,
-        headers: Mapping[str, str],
-        deadline_s: float = DEADLINE_S,
-        on_connect: Callable[[], None] = lambda: None,
-        method: str = "POST",
-    ) -> None:
-        self._address = address
-        self._method = method
-        self._head = f"{method} {path} HTTP/1.1\r\nhost: {address}\r\nuser-agent: fiveway\r\n{_lines(headers)}"
-        self._deadline_s = deadline_s
-        self._on_connect = on_connect
+    def __init__(self, to: Endpoint) -> None:
+        self._to = to
+        common = {"host": to.address, "user-agent": "fiveway", **to.headers}
+        self._head = f"{to.method} {to.path} HTTP/1.1\r\n{_lines(common)}"
         self._socket: gevent.socket.socket | None = None
 
     def send(self, payload: Payload) -> Answer:
         head = f"{self._head}{_lines(payload.headers)}content-length: {len(payload.body)}\r\n\r\n".encode("latin-1")
         try:
-            with gevent.Timeout(self._deadline_s):
+            with gevent.Timeout(self._to.deadline_s):
                 response, body = self._exchange(head, payload.body)
         except gevent.Timeout:
             self.close()
-            raise CallError(f"HTTP timeout: no answer in {self._deadline_s:g} s") from None
+            raise CallError(f"HTTP timeout: no answer in {self._to.deadline_s:g} s") from None
         except (OSError, HTTPConnectionClosed, HTTPParseError) as error:
             self.close()
             raise CallError(f"HTTP connection: {error}") from error
@@ -56,14 +46,14 @@ class HttpClient:
 
     def _exchange(self, head: bytes, body: bytes) -> tuple[HTTPSocketResponse, bytes]:
         if self._socket is None:
-            self._on_connect()
-            self._socket = connect(self._address)
+            self._to.on_connect()
+            self._socket = connect(self._to.address)
         if len(body) < BLOCK:  # one segment for both; a tensor is not worth the copy
             self._socket.sendall(head + body)
         else:
             self._socket.sendall(head)
             self._socket.sendall(body)
-        response = HTTPSocketResponse(self._socket, block_size=BLOCK, method=self._method)
+        response = HTTPSocketResponse(self._socket, block_size=BLOCK, method=self._to.method)
         return response, bytes(response.read())
 
     def close(self) -> None:

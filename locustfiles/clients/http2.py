@@ -14,18 +14,9 @@ from gevent.event import AsyncResult, Event
 from gevent.lock import BoundedSemaphore
 from h2.errors import ErrorCodes
 from hpack import Decoder, Encoder, HPACKError
+from hyperframe import frame as frames
 from hyperframe.exceptions import HyperframeError
-from hyperframe.frame import (
-    ContinuationFrame,
-    DataFrame,
-    Frame,
-    GoAwayFrame,
-    HeadersFrame,
-    PingFrame,
-    RstStreamFrame,
-    SettingsFrame,
-    WindowUpdateFrame,
-)
+from hyperframe.frame import Frame, SettingsFrame
 
 from locustfiles.clients.sockets import connect
 
@@ -92,7 +83,7 @@ class Connection:
         self._changed = Event()
         self._socket = connect(address)
         settings = SettingsFrame(settings={SettingsFrame.ENABLE_PUSH: 0, SettingsFrame.INITIAL_WINDOW_SIZE: LARGEST})
-        self._write([PREFACE + settings.serialize() + WindowUpdateFrame(0, LARGEST - WINDOW).serialize()])
+        self._write([PREFACE + settings.serialize() + frames.WindowUpdateFrame(0, LARGEST - WINDOW).serialize()])
         self._reader = gevent.spawn(self._read)
 
     def exchange(self, body: Sequence[memoryview]) -> tuple[Sequence[tuple[bytes, bytes]], bytes]:
@@ -123,7 +114,7 @@ class Connection:
             self._tell()
             unfinished = not stream.over.ready() or (left and stream.over.successful())
             if self._streams.pop(number, None) and unfinished:
-                self._control(RstStreamFrame(number, ErrorCodes.CANCEL))
+                self._control(frames.RstStreamFrame(number, ErrorCodes.CANCEL))
         return stream.headers, bytes(stream.body)
 
     def close(self) -> None:
@@ -217,14 +208,14 @@ class Connection:
             stream = None  # as with one that was given up: what comes after the end is nobody's
         ended = "END_STREAM" in frame.flags
         match frame:
-            case DataFrame():
+            case frames.DataFrame():
                 self._received += frame.flow_controlled_length
                 if self._received >= RENEW:
-                    self._control(WindowUpdateFrame(0, self._received))
+                    self._control(frames.WindowUpdateFrame(0, self._received))
                     self._received = 0
                 if stream:
                     stream.body += frame.data
-            case HeadersFrame() | ContinuationFrame():
+            case frames.HeadersFrame() | frames.ContinuationFrame():
                 self._block += frame.data
                 self._ends |= ended
                 if "END_HEADERS" not in frame.flags:
@@ -234,9 +225,9 @@ class Connection:
                 ended, self._ends = self._ends, False
                 if stream:
                     stream.headers += headers
-            case RstStreamFrame() if stream:
+            case frames.RstStreamFrame() if stream:
                 stream.fail(StreamReset(frame.error_code))
-            case WindowUpdateFrame():
+            case frames.WindowUpdateFrame():
                 if stream:
                     stream.window += frame.window_increment
                 elif not frame.stream_id:
@@ -245,9 +236,9 @@ class Connection:
             case SettingsFrame() if "ACK" not in frame.flags:
                 # The server goes by its settings from our ACK on, so we do not before.
                 self._control(SettingsFrame(flags=["ACK"]), partial(self._set, frame.settings))
-            case PingFrame() if "ACK" not in frame.flags:
-                self._control(PingFrame(opaque_data=frame.opaque_data, flags=["ACK"]))
-            case GoAwayFrame():
+            case frames.PingFrame() if "ACK" not in frame.flags:
+                self._control(frames.PingFrame(opaque_data=frame.opaque_data, flags=["ACK"]))
+            case frames.GoAwayFrame():
                 self.usable = False
                 for number, other in self._streams.items():
                     if number > frame.last_stream_id:

@@ -35,33 +35,31 @@ class ColdClient:
         pass
 
 
+_shared: dict[Hashable, "SharedClient"] = {}
+
+
+def shared(key: Hashable, make: Callable[[], Client], *, multiplexes: bool) -> Client:
+    """One client for all who ask for the same one in this process; it closes with the last of them."""
+    if key not in _shared:
+        # Two requests at once on one HTTP/1.1 connection would be mixed up: they take turns, inside the clock.
+        _shared[key] = SharedClient(key, make(), nullcontext() if multiplexes else BoundedSemaphore())
+    _shared[key].holders += 1
+    return _shared[key]
+
+
 @dataclass(slots=True)
-class _Shared:
+class SharedClient:
+    key: Hashable
     client: Client
     turn: AbstractContextManager[object]
     holders: int = 0
 
-
-_shared: dict[Hashable, _Shared] = {}
-
-
-class SharedClient:
-    """One client for all who ask for the same one in this process; it closes with the last of them."""
-
-    def __init__(self, key: Hashable, make: Callable[[], Client], *, multiplexes: bool) -> None:
-        self._key = key
-        if key not in _shared:
-            # Two requests at once on one HTTP/1.1 connection would be mixed up: they take turns, inside the clock.
-            _shared[key] = _Shared(make(), nullcontext() if multiplexes else BoundedSemaphore())
-        self._with = _shared[key]
-        self._with.holders += 1
-
     def send(self, payload: Payload) -> Answer:
-        with self._with.turn:
-            return self._with.client.send(payload)
+        with self.turn:
+            return self.client.send(payload)
 
     def close(self) -> None:
-        self._with.holders -= 1
-        if not self._with.holders:
-            del _shared[self._key]
-            self._with.client.close()
+        self.holders -= 1
+        if not self.holders:
+            del _shared[self.key]
+            self.client.close()

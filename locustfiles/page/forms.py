@@ -1,16 +1,14 @@
 """What the Locust page is taught: to refuse runs that would run nothing, and to serve the last report."""
 
 import os
-import re
 from pathlib import Path
 
-from flask import Blueprint, Response, jsonify, make_response, request
+from flask import Response, jsonify, request
 from locust.env import Environment
 from locust.runners import STATE_RUNNING, STATE_SPAWNING, STATE_STOPPING, MasterRunner
 from locust.web import WebUI
 
-from locustfiles import settings, toxiproxy
-from locustfiles.clients import CallError
+from locustfiles import settings
 from locustfiles.page import shape
 from locustfiles.settings import BadSetting
 
@@ -38,22 +36,22 @@ def teach(environment: Environment, web_ui: WebUI, matrix: shape.Matrix, results
 
     @web_ui.app.before_request
     def check() -> Response | None:
-        if request.endpoint != "locust.swarm":
-            return None
         try:
-            _check(environment, matrix)
+            if request.endpoint == "locust.swarm":
+                _check(environment, matrix)
         except BadSetting as bad:
             return jsonify({"success": False, "message": str(bad), "host": environment.host})
         return None
 
-    ours = Blueprint("fiveway-report", __name__, url_prefix=environment.parsed_options.web_base_path)
-
-    @ours.route("/report")
+    @web_ui.app.route(f"{environment.parsed_options.web_base_path}/report")
     @web_ui.auth_required_if_enabled
     def report() -> Response:
-        return _report(results)
-
-    web_ui.app.register_blueprint(ours)
+        """The one file that is found here: no part of the request names a path."""
+        newest = last_report(results)
+        if newest is None:
+            none = "There is no report yet. Make one with ./scripts/bench fiveway --quick\n"
+            return Response(none, 404, mimetype="text/plain")
+        return Response(newest.read_text(), headers=REPORT_HEADERS)
 
 
 def _check(environment: Environment, matrix: shape.Matrix) -> None:
@@ -73,41 +71,17 @@ def _check(environment: Environment, matrix: shape.Matrix) -> None:
             raise BadSetting(f"a test is running: stop it before the {shape.NAME} starts")
         settings.parse(values, names if set(names) - set(meant) else shape.check(values, names))
     elif chosen == NO_DEFAULT:
-        put_away(settings.parse(values, names))
+        settings.put_away(settings.parse(values, names))
     else:
         raise BadSetting(f"unknown shape class {chosen}: choose {NO_DEFAULT} or {shape.NAME}")
-
-
-def put_away(chosen: settings.Settings) -> None:
-    """Put the edge as far away as was chosen, before anybody connects; raises BadSetting."""
-    if chosen.distance:
-        try:
-            toxiproxy.apply(chosen.distance)
-        except CallError as error:
-            raise BadSetting(str(error)) from None
 
 
 def last_report(results: Path) -> Path | None:
     """The newest report: of the latest date, and on that date the one written last."""
     found = [
-        (path.parts[-4], path.stat().st_mtime, path)
-        for path in results.glob("*/*/*/report.html")
-        if re.fullmatch(r"\d{4}-\d\d-\d\d", path.parts[-4]) and path.is_file() and _inside(path, results)
+        path
+        for path in results.glob("[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]/*/*/report.html")
+        # A link in results/ may lead to another file of results/, and nowhere else.
+        if path.is_file() and path.resolve().is_relative_to(results.resolve())
     ]
-    return max(found)[2] if found else None
-
-
-def _inside(path: Path, folder: Path) -> bool:
-    """A link in results/ may lead to another file of results/, and nowhere else."""
-    return path.resolve().is_relative_to(folder.resolve())
-
-
-def _report(results: Path) -> Response:
-    """The one file that is found here: no part of the request names a path."""
-    newest = last_report(results)
-    if newest is None:
-        none = "There is no report yet. Make one with ./scripts/bench fiveway --quick\n"
-        return Response(none, 404, mimetype="text/plain")
-    response = make_response(newest.read_text())
-    response.headers.update(REPORT_HEADERS)
-    return response
+    return max(found, key=lambda path: (path.parts[-4], path.stat().st_mtime), default=None)

@@ -8,16 +8,14 @@ import csv
 import io
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from flask import Blueprint, Response, jsonify, make_response, request
+from flask import Response, jsonify, request
 from locust.env import Environment
 from locust.web import WebUI
 
-from locustfiles.page.live import WINDOW_S, Row, Table
+from locustfiles.page.live import WINDOW_S, Table
 from locustfiles.page.shape import NAME, Matrix
 from locustfiles.study_routes import WAYS
 
@@ -33,30 +31,32 @@ COLUMNS: Mapping[str, tuple[str, str]] = {
     "received_per_image": ("Received, B/img", ",.0f"),
     "connections": ("Connections opened", ",d"),
 }
-"""Field of a Row -> the column's head, the number's form."""
-ROUTES_COLUMNS = {"route": "Route"} | {name: head for name, (head, _) in COLUMNS.items()}
+"""A number's name in a live.Row -> the column's head, the number's form."""
 # A step is over before a window of 10 s is full.
-MATRIX_COLUMNS = {"step": "Step", "state": "State"} | {
-    name: head.replace("run", "step") for name, (head, _) in COLUMNS.items() if name != "images_per_s_now"
+TABLES: Mapping[str, Mapping[str, str]] = {
+    "routes": {"route": "Route"} | {name: head for name, (head, _) in COLUMNS.items()},
+    "matrix": {"step": "Step", "state": "State"}
+    | {name: head.replace("run", "step") for name, (head, _) in COLUMNS.items() if name != "images_per_s_now"},
 }
+"""A tab's key -> its columns with their heads."""
+NO_MATRIX = {"step": f"No run yet: choose the shape class {NAME} in the form of a new test."}
 
 NOTHING = "–"
 WIDTH = 16
 DECORATION = Path(__file__).with_suffix(".html")
 
-Lines = list[dict[str, str]]
-"""A table as text, by column."""
+Lines = list[dict[str, Any]]
+"""A table by column; a number that is missing is None, or not there."""
 
 
 def show(environment: Environment, web_ui: WebUI, table: Table, matrix: Matrix) -> None:
     """Add the tabs, their downloads and their look to the page."""
     assert web_ui.app
     assert environment.parsed_options
-    tables = {"routes": ("Routes", ROUTES_COLUMNS), "matrix": ("Matrix", MATRIX_COLUMNS)}
-    web_ui.template_args["extended_tabs"] = [{"title": title, "key": key} for key, (title, _) in tables.items()]
+    web_ui.template_args["extended_tabs"] = [{"title": key.title(), "key": key} for key in TABLES]
     web_ui.template_args["extended_tables"] = [
         {"key": key, "structure": [{"key": name, "title": head} for name, head in columns.items()]}
-        for key, (_, columns) in tables.items()
+        for key, columns in TABLES.items()
     ]
     web_ui.template_args["extended_csv_files"] = [
         {"href": "./routes.csv", "title": "Download routes CSV"},
@@ -64,6 +64,14 @@ def show(environment: Environment, web_ui: WebUI, table: Table, matrix: Matrix) 
         {"href": "./report", "title": "Last report of scripts/bench"},
     ]
     decoration = DECORATION.read_text()
+
+    def lines() -> dict[str, Lines]:
+        table.refresh()
+        routes, steps = table.routes(), table.steps()
+        return {
+            "routes": [{"route": name, **routes[name]} for name in WAYS if name in routes],
+            "matrix": [{"step": step, "state": state, **steps.get(step, {})} for step, state in matrix.states.items()],
+        }
 
     @web_ui.app.after_request
     def extend(response: Response) -> Response:
@@ -73,91 +81,45 @@ def show(environment: Environment, web_ui: WebUI, table: Table, matrix: Matrix) 
             stats = response.get_json()
             # Locust gives the same answer again for 2 s: our numbers stay those of its own.
             if "extended_stats" not in stats:
-                table.refresh()
-                shown = {"routes": routes(table), "matrix": steps(table, matrix) or _no_matrix()}
-                stats["extended_stats"] = [{"key": key, "data": _aligned(lines)} for key, lines in shown.items()]
+                found = {key: _drawn(key, of_key) for key, of_key in lines().items()}
+                found["matrix"] = found["matrix"] or [NO_MATRIX]
+                stats["extended_stats"] = [{"key": key, "data": data} for key, data in found.items()]
                 response.set_data(json.dumps(stats))
         return response
 
     downloads: Mapping[str, Callable[[], Response]] = {
-        "routes.csv": lambda: _csv("routes.csv", ROUTES_COLUMNS, routes(table)),
-        "matrix.csv": lambda: _csv("matrix.csv", MATRIX_COLUMNS, steps(table, matrix)),
-        "routes.json": lambda: jsonify(_numbers(table, matrix)),
+        "routes.csv": lambda: _csv("routes", lines()["routes"]),
+        "matrix.csv": lambda: _csv("matrix", lines()["matrix"]),
+        "routes.json": lambda: jsonify(lines()),
     }
-
-    @web_ui.auth_required_if_enabled
-    def download(name: str) -> Response:
-        table.refresh()
-        return downloads[name]()
-
-    ours = Blueprint("fiveway-tables", __name__, url_prefix=environment.parsed_options.web_base_path)
-    for name in downloads:
-        ours.add_url_rule(f"/{name}", name.replace(".", "-"), partial(download, name))
-    web_ui.app.register_blueprint(ours)
+    for name, download in downloads.items():
+        path = f"{environment.parsed_options.web_base_path}/{name}"
+        web_ui.app.add_url_rule(path, name, web_ui.auth_required_if_enabled(download))
 
 
-def _numbers(table: Table, matrix: Matrix) -> dict[str, list[dict[str, Any]]]:
-    found = table.steps()
-    return {
-        "routes": [{"route": name} | asdict(row) for name, row in table.routes().items()],
-        "matrix": [
-            {"step": step, "state": state} | (asdict(found[step]) if step in found else {})
-            for step, state in matrix.states.items()
-        ],
-    }
-
-
-def routes(table: Table) -> Lines:
-    """A line per route that was called, in the order of WAYS."""
-    rows = table.routes()
-    return [{"route": name} | _text(rows[name]) for name in WAYS if name in rows]
-
-
-def steps(table: Table, matrix: Matrix) -> Lines:
-    """A line per step of the matrix, with numbers where it has begun."""
-    rows = table.steps()
-    empty = dict.fromkeys(MATRIX_COLUMNS, NOTHING)
-    return [
-        empty | {"step": step, "state": state} | (_text(rows[step]) if step in rows else {})
-        for step, state in matrix.states.items()
-    ]
-
-
-def _no_matrix() -> Lines:
-    return [{"step": f"No run yet: choose the shape class {NAME} in the form of a new test."}]
-
-
-def _text(row: Row) -> dict[str, str]:
-    values = asdict(row)
-    return {
-        name: NOTHING if values[name] is None else format(values[name], form) for name, (_, form) in COLUMNS.items()
-    }
-
-
-def _aligned(lines: Lines) -> list[dict[str, str]]:
+def _drawn(key: str, lines: Lines) -> Lines:
     """Lines for the page: it sorts by `name` first, and text by its characters.
 
     A browser shows no leading blanks, but they make numbers sort by their size, and what is missing sorts last.
     """
+
+    def cell(column: str, value: Any) -> str:
+        if column not in COLUMNS:
+            return str(value)
+        return NOTHING if value is None else format(value, COLUMNS[column][1]).rjust(WIDTH)
+
     return [
-        {"name": f"{number:03}"}
-        | {key: text.rjust(WIDTH) if key in COLUMNS and text != NOTHING else text for key, text in line.items()}
+        {"name": f"{number:03}"} | {column: cell(column, line.get(column)) for column in TABLES[key]}
         for number, line in enumerate(lines)
     ]
 
 
-def _csv(name: str, columns: Mapping[str, str], lines: Lines) -> Response:
-    """The numbers of the table; a missing one is empty, and thousands have no comma."""
+def _csv(key: str, lines: Lines) -> Response:
+    """The numbers as the page shows them; a missing one is empty, and thousands have no comma."""
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    for line in lines:
-        writer.writerow([_plain(line[key]) if key in COLUMNS else line[key] for key in columns])
-    response = make_response(text.getvalue())
-    response.mimetype = "text/csv"
-    response.headers["Content-Disposition"] = f"attachment; filename={name}"
-    return response
-
-
-def _plain(number: str) -> Any:
-    return "" if number == NOTHING else number.replace(",", "")
+    writer = csv.DictWriter(text, TABLES[key], extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    for line in _drawn(key, lines):
+        writer.writerow({column: cell.strip().replace(",", "").replace(NOTHING, "") for column, cell in line.items()})
+    headers = {"Content-Disposition": f"attachment; filename={key}.csv"}
+    return Response(text.getvalue(), headers=headers, mimetype="text/csv")

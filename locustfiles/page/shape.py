@@ -6,14 +6,12 @@ within each of these, so that a machine that slows down slows all of them. For i
 
 import time
 from argparse import ArgumentParser
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from locust import LoadTestShape, User
 from locust.env import Environment
 
-from locustfiles.page.live import STEP, on
 from locustfiles.routes import ROUTES
 from locustfiles.settings import BadSetting, fit, serving_at
 from locustfiles.study_routes.fiveway import ROWS as FIVEWAY
@@ -21,6 +19,8 @@ from locustfiles.study_routes.fiveway import matrix
 
 NAME = "5-way matrix"
 """What the page's list of shapes calls it."""
+STEP = "fiveway-step"
+"""The message that tells the workers which step begins: {"step": its label or "", "counts": does it count yet?}."""
 
 # So that a batch of 32 on two cores is called ten times, which a median needs. All 35 steps take about 9 minutes.
 STEP_SECONDS, LONGEST_STEP_S = 10, 600
@@ -45,42 +45,21 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
 
 
-def check(values: Mapping[str, Any], picked: Collection[str]) -> tuple[str, ...]:
+def check(values: Mapping[str, Any], picked: Collection[str]) -> list[str]:
     """The routes that the matrix steps through, of those picked in the form; raises BadSetting.
 
     The form begins with all routes picked: that stands for the five.
     """
-    if others := [name for name in picked if name not in FIVEWAY and set(picked) != set(ROUTES)]:
+    every = set(picked) == set(ROUTES)
+    if others := [name for name in picked if name not in FIVEWAY and not every]:
         raise BadSetting(f"the {NAME} has no {', '.join(others)}: pick from {', '.join(FIVEWAY)}")
     if str(values["batch"]) != "1":
         raise BadSetting(f"the {NAME} sets the batch of each step itself: leave batch at 1")
-    try:
-        seconds = int(values["step_seconds"])
-    except ValueError:
-        seconds = 0
-    if not 1 <= seconds <= LONGEST_STEP_S:
-        raise BadSetting(f"step seconds {values['step_seconds']}: choose 1 to {LONGEST_STEP_S}")
-    meant = tuple(name for name in FIVEWAY if name in picked)
-    return tuple(fit(meant, serving_at(values.get("host")))) if set(picked) == set(ROUTES) else meant
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """So many users of one route, with so many images in each request."""
-
-    route: str
-    batch: int
-    users: int
-
-    @property
-    def label(self) -> str:
-        """E.g. `onnx-grpc b1 c8`."""
-        return f"{self.route} b{self.batch} c{self.users}"
-
-
-def steps(routes: Iterable[str]) -> list[Step]:
-    """The matrix of these routes, in the order of the run."""
-    return [Step(route, batch, users) for batch, users in matrix() for route in routes]
+    seconds = str(values["step_seconds"])
+    if not seconds.isdecimal() or not 1 <= int(seconds) <= LONGEST_STEP_S:
+        raise BadSetting(f"step seconds {seconds}: choose 1 to {LONGEST_STEP_S}")
+    meant = [name for name in FIVEWAY if name in picked]
+    return fit(meant, serving_at(values.get("host"))) if every else meant
 
 
 class Matrix(LoadTestShape):
@@ -92,7 +71,7 @@ class Matrix(LoadTestShape):
         self._script: Iterator[Tick] | None = None
         self.states: dict[str, str] = {}
         """Step by label -> where it stands, in the order of the run; of the last run when none is on."""
-        on(environment.events.test_stop, lambda **_: self._end())
+        environment.events.test_stop.add_listener(lambda **_: self._end())
 
     @property
     def running(self) -> bool:
@@ -100,28 +79,26 @@ class Matrix(LoadTestShape):
 
     def tick(self) -> Tick | None:
         if self._script is None:
-            picked = list(self._environment.user_classes_by_name)
-            self._script = self._run(steps([name for name in FIVEWAY if name in picked]))
+            self._script = self._run()
         return next(self._script, None)
 
-    def _run(self, plan: Sequence[Step]) -> Iterator[Tick]:
-        options = self._environment.parsed_options
+    def _run(self) -> Iterator[Tick]:
+        classes, options = self._environment.user_classes_by_name, self._environment.parsed_options
         assert options
-        self.states = {step.label: AHEAD for step in plan}
-        for step in plan:
-            users = [self._environment.user_classes_by_name[step.route]]
-            name = step.label
+        routes = [name for name in FIVEWAY if name in classes]
+        plan = {f"{route} b{batch} c{users}": (route, batch, users) for batch, users in matrix() for route in routes}
+        self.states = dict.fromkeys(plan, AHEAD)
+        for step, (route, batch, users) in plan.items():
             # The options go to the workers with each order to start or stop users: these users begin with this batch.
-            options.batch = step.batch
-            self._tell(name, counts=False)
-            self.states[name] = WARMING
-            yield from _hold((step.users, SPAWN_RATE, users), WARM_S)
-            self._tell(name, counts=True)
-            self.states[name] = MEASURING
-            yield from _hold((step.users, SPAWN_RATE, users), options.step_seconds)
-            self._tell("", counts=False)
-            self.states[name] = DONE
-            yield from _hold((0, SPAWN_RATE, users), PAUSE_S)
+            options.batch = batch
+            for state, name, count, seconds in (
+                (WARMING, step, users, WARM_S),
+                (MEASURING, step, users, options.step_seconds),
+                (DONE, "", 0, PAUSE_S),
+            ):
+                self._tell(name, counts=state == MEASURING)
+                self.states[step] = state
+                yield from _hold((count, SPAWN_RATE, [classes[route]]), seconds)
 
     def _tell(self, name: str, *, counts: bool) -> None:
         assert self._environment.runner

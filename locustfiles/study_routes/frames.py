@@ -40,16 +40,16 @@ from locustfiles.clients.frames import (
     BOUNDARY,
     HEX,
     JPEG,
+    MULTIPART,
     PYBASE64,
     Changed,
     DoubleBuffered,
+    Form,
     GrpcFrames,
+    HttpFrames,
     InProcess,
-    MultipartFrames,
     Pixels,
     SharedMemory,
-    Text,
-    TextFrames,
     ZmqFrames,
 )
 from locustfiles.payloads import PHOTOS, Images, photos
@@ -119,9 +119,9 @@ def _row(name: str, path: str, client: Callable[..., Client], protocol: str, kin
     return Route(name, path, server, replace(form, **more), asks="frame", modelless=True)
 
 
-def _text(name: str, how: Text, **more: Any) -> Route:
+def _text(name: str, how: Form, **more: Any) -> Route:
     path = f"/frames/{name.rpartition('-')[2]}"
-    return _row(name, path, partial(TextFrames, how), "HTTP", "application/json", **more)
+    return _row(name, path, partial(HttpFrames, how), "HTTP", "application/json", **more)
 
 
 _SERVICE = "/fiveway.transport.v1.FrameService"
@@ -139,6 +139,6 @@ ROWS: Mapping[str, Route] = {
         _text("frames-http-pybase64", PYBASE64),
         _text("frames-http-base64", BASE64),
         _text("frames-http-hex", HEX),
-        _row("frames-http-multipart", "/frames/multipart", MultipartFrames, "HTTP", _FORM),
+        _row("frames-http-multipart", "/frames/multipart", partial(HttpFrames, MULTIPART), "HTTP", _FORM),
     )
 }

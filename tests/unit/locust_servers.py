@@ -52,8 +52,32 @@ def embedding(images: int) -> Output:
     return "FP32", [images, WIDTH], struct.pack("<f", 0.5) * (images * WIDTH)
 
 
+def jpeg_http(images: int) -> bytes:
+    return json.dumps({"embeddings": [VECTOR] * images, "model": "tiny"}).encode()
+
+
+def typed_http(images: int) -> bytes:
+    one = {"embedding": {"values": VECTOR}, "classes": [{"index": 1, "label": "tench", "score": 0.5}]}
+    return json.dumps({"predictions": [one] * images}, indent=1).encode()
+
+
+def typed_grpc(images: int) -> bytes:
+    message = PredictResponse()
+    for _ in range(images):
+        message.predictions.add().embedding.values.extend(VECTOR)
+    return message.SerializeToString()
+
+
+def torchserve_http(images: int) -> bytes:
+    """Of one image; its handler's error comes with a good status."""
+    return json.dumps({"embedding": VECTOR, "classes": []} if images else {"code": 400}).encode()
+
+
+def torchserve_grpc(images: int) -> bytes:
+    return PredictionResponse(prediction=torchserve_http(images)).SerializeToString()
+
+
 class HttpServer(ThreadingHTTPServer):
-    daemon_threads = True
     # Users begin together. With Python's 5 the kernel falls back to SYN cookies, and these reset a connection whose
     # large body comes before its place in the queue: a connection more than there are users.
     request_queue_size = 128
@@ -121,11 +145,11 @@ class StandIn:
         self.host = f"http://127.0.0.1:{self._edge.getsockname()[1]}"
 
     @contextlib.contextmanager
-    def serving(self) -> Iterator[None]:
+    def serving(self) -> "Iterator[StandIn]":
         self._grpc.start()
         threading.Thread(target=self._accept, daemon=True).start()
         with answering(self.http) as self.http_port, self._edge:
-            yield
+            yield self
         self._grpc.stop(0)
 
     def _accept(self) -> None:
@@ -165,15 +189,11 @@ class StandIn:
             return 200 if found else 404, json.dumps(about if found else {"error": "unknown model"}).encode(), {}
         if self._call():
             return 503, b'{"error": {"code": "UNAVAILABLE", "message": "down"}}', {}
-        if path == "/embed/base64":
-            images = self._images(path, len(json.loads(body)["images"]))
-            return 200, json.dumps({"embeddings": [VECTOR] * images, "model": "tiny"}).encode(), {}
-        if path == "/v1/predict":
-            one = {"embedding": {"values": VECTOR}, "classes": [{"index": 1, "label": "tench", "score": 0.5}]}
-            images = self._images(path, len(json.loads(body)["images"]))
-            return 200, json.dumps({"predictions": [one] * images}).encode(), {}
+        if path in ("/embed/base64", "/v1/predict"):
+            answer = typed_http if path == "/v1/predict" else jpeg_http
+            return 200, answer(self._images(path, len(json.loads(body)["images"]))), {}
         if path == "/predictions/tiny":
-            return 200, self._torchserve(path), {}
+            return 200, torchserve_http(self._images(path, 1)), {}
         if path in [f"/v2/models/{model}/infer" for model in MODELS]:
             length = int(headers["inference-header-content-length"])
             (tensor,) = json.loads(body[:length])["inputs"]
@@ -198,20 +218,13 @@ class StandIn:
         return kserve("gRPC", embedding=embedding(answered))[0]
 
     def _typed(self, body: bytes, context: grpc.ServicerContext) -> bytes:
-        reply = PredictResponse()
-        for _ in range(self._images("Predict", len(PredictRequest.FromString(body).images))):
-            reply.predictions.add().embedding.values.extend(VECTOR)
-        return reply.SerializeToString()
+        return typed_grpc(self._images("Predict", len(PredictRequest.FromString(body).images)))
 
     def _predictions(self, body: bytes, context: grpc.ServicerContext) -> bytes:
         request = PredictionsRequest.FromString(body)
         assert request.model_name == "tiny"
         assert request.input["data"].startswith(b"\xff\xd8")
-        return PredictionResponse(prediction=self._torchserve("Predictions")).SerializeToString()
-
-    def _torchserve(self, route: str) -> bytes:
-        found: dict[str, object] = {"embedding": VECTOR, "classes": []}
-        return json.dumps(found if self._images(route, 1) else {"code": 400, "type": "InvalidInput"}).encode()
+        return torchserve_grpc(self._images("Predictions", 1))
 
 
 def _copy(source: socket.socket, sink: socket.socket) -> None:
@@ -221,8 +234,5 @@ def _copy(source: socket.socket, sink: socket.socket) -> None:
         sink.shutdown(socket.SHUT_WR)
 
 
-@contextlib.contextmanager
-def standing_in(delay_s: float = 0.02, mode: str = "good") -> Iterator[StandIn]:
-    servers = StandIn(delay_s, mode)
-    with servers.serving():
-        yield servers
+def standing_in(delay_s: float = 0.02, mode: str = "good") -> contextlib.AbstractContextManager[StandIn]:
+    return StandIn(delay_s, mode).serving()

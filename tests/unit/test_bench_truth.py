@@ -22,6 +22,7 @@ from bench.measure.launcher import LoadError
 from bench.measure.measured import Cell, Visit
 from bench.measure.progress import Progress
 from bench.report.results import ResultError
+from locustfiles.clients import Endpoint
 from locustfiles.clients.http import HttpClient
 from locustfiles.clients.policy import COLD, POOLED, PUBLISHED, SHARED
 from locustfiles.payloads import payloads
@@ -140,7 +141,8 @@ def test_wrk_sends_what_locust_sends(name: str, artifacts: Path) -> None:
     route, served = ROUTES[name], f"tiny{ROUTES[name].suffix}"
     with answering(answer) as port:
         address = f"127.0.0.1:{port}"
-        client = HttpClient(address, route.path.format(model=served), {**route.format.headers, **route.headers})
+        headers = {**route.format.headers, **route.headers}
+        client = HttpClient(Endpoint(address, route.path.format(model=served), headers))
         for payload in payloads(route.format.encode, served, artifacts, "224x224", 1):
             client.send(payload)
         for request in truth.target(Cell(name, name), f"http://{address}").bodies:

@@ -14,7 +14,7 @@ from gateways.transport.echo.grpc import running
 from gateways.transport.echo.http import create_app
 from locustfiles import payloads
 from locustfiles.answers import WrongAnswer
-from locustfiles.clients import Answer, CallError, Payload
+from locustfiles.clients import Answer, CallError, Endpoint, Payload
 from locustfiles.clients.python_http import HttpxClient
 from locustfiles.payloads import Images
 from locustfiles.routes import Route
@@ -85,9 +85,10 @@ def test_rows_of_distance_differ_in_one_thing() -> None:
 def test_the_client_of_httpx_says_what_went_wrong(port: int) -> None:
     """It keeps its connection; a refused call and a closed port are errors with equal texts."""
     opened: list[int] = []
-    client = HttpxClient(
+    to = Endpoint(
         f"127.0.0.1:{port}", "/transport/binary", {"content-type": BYTES}, on_connect=lambda: opened.append(1)
     )
+    client = HttpxClient(to)
     for _ in range(2):
         assert json.loads(client.send(Payload(IMAGE, 1)).body)["size_bytes"] == len(IMAGE)
     assert opened == [1]
@@ -95,7 +96,7 @@ def test_the_client_of_httpx_says_what_went_wrong(port: int) -> None:
         client.send(Payload(b"", 1))
     client.close()
     with pytest.raises(CallError, match=r"^HTTP connection: "):
-        HttpxClient("127.0.0.1:1", "/", {}, http2=True).send(Payload(b"", 1))
+        HttpxClient(Endpoint("127.0.0.1:1", "/"), http2=True).send(Payload(b"", 1))
 
 
 def test_vectors_have_the_published_sizes(port: int) -> None:

@@ -46,35 +46,29 @@ def test_a_host_without_the_stack_s_folders(servers: StandIn, tmp_path: Path) ->
     assert [name for name in ROUTES if f'ROUTES["{name}"]' not in written] == []
 
 
-def test_smoke_asks_every_route_and_says_what_is_wrong(servers: StandIn, image: dict[str, str]) -> None:
-    """A line per route that answers; a refused call shows its status, a wrong answer what is missing. With --wait it
-    asks again until there is an answer, and says once what it waits for."""
-    smoke = """
-import json, sys
-import locust
-from locustfiles import smoke
-for line in sys.stdin:
-    sys.argv = ["smoke", *json.loads(line)]
-    print(json.dumps(smoke.main()), flush=True)
-"""
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with python("-c", smoke, env=image, **pipes) as asked:
-        assert asked.stdin
-        assert asked.stdout
+MODES = [("good", 0, " ok "), ("errors", 1, "UNAVAILABLE"), ("short", 1, "0 of 1")]
+
+
+@pytest.mark.parametrize(("mode", "status", "word"), MODES)
+def test_smoke_asks_every_route(mode: str, status: int, word: str, servers: StandIn, image: dict[str, str]) -> None:
+    """A line per route that answers; a refused call shows its status, a wrong answer what is missing."""
+    servers.mode = mode
+    found, out, err = run("-m", "locustfiles.smoke", "--host", servers.host, env=image)
+    lines = (err if status else out).splitlines()
+    assert (found, [line.split()[0] for line in lines]) == (status, list(ROUTES)), err
+    assert all(word in line for line in lines), lines
+
+
+def test_smoke_waits_for_an_answer(servers: StandIn, image: dict[str, str]) -> None:
+    """With --wait it asks again until there is one, and says once what it waits for."""
+    servers.mode = "errors"
+    command = ["-m", "locustfiles.smoke", "--host", servers.host, "--wait", "60", "jpeg-http"]
+    with python(*command, env=image, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as asked:
         assert asked.stderr
-        for servers.mode, status, word in (("good", 0, " ok "), ("errors", 1, "UNAVAILABLE"), ("short", 1, "0 of 1")):
-            print(json.dumps(["--host", servers.host]), file=asked.stdin, flush=True)
-            lines = [(asked.stderr if status else asked.stdout).readline() for _ in ROUTES]
-            assert [line.split()[0] for line in lines] == list(ROUTES)
-            assert all(word in line for line in lines), lines
-            assert json.loads(asked.stdout.readline()) == status
-        servers.mode = "errors"
-        print(json.dumps(["--host", servers.host, "--wait", "60", "jpeg-http"]), file=asked.stdin, flush=True)
         assert "jpeg-http waiting: HTTP 503" in asked.stderr.readline()
         servers.mode = "good"
         out, err = asked.communicate(timeout=60)
-    assert out.startswith("jpeg-http ok")
-    assert (out.splitlines()[-1], err) == ("0", "")
+    assert (asked.returncode, out.split()[:2], err) == (0, ["jpeg-http", "ok"], "")
 
 
 GOOD: dict[str, Any] = {"routes": {"jpeg-http": {"requests": 9}}, "errors": [], "late_workers": 0}

@@ -12,7 +12,7 @@ from tritonclient.grpc.service_pb2 import ModelInferRequest
 
 from locustfiles import calls, tensors
 from locustfiles.answers import WrongAnswer
-from locustfiles.clients import Answer, CallError, Payload
+from locustfiles.clients import Answer, CallError
 from locustfiles.routes import ROUTES
 from locustfiles.settings import BadSetting, Settings
 from locustfiles.tensors import Model, Tensor
@@ -43,85 +43,66 @@ METADATA = {
 }
 
 
-@pytest.fixture(autouse=True)
-def artifacts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """`mixed` is served, which takes no photos and has no accelerated twin."""
-    declare(tmp_path, "mixed", None, images=False)
-    monkeypatch.setenv("ARTIFACTS", str(tmp_path))
-    return tmp_path
-
-
-@pytest.fixture
-def triton(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Describes `mixed` and knows no other model."""
-    pages = {"/v2/models/mixed": METADATA, "/v2/models/mixed/config": CONFIG}
-
-    def get_json(address: str, path: str) -> Any:
-        if path not in pages:
-            raise CallError("HTTP 404: unknown model")
-        return pages[path]
-
-    monkeypatch.setattr(tensors, "get_json", get_json)
-
-
 @pytest.mark.parametrize(("model", "batch"), [(MIXED, 1), (MIXED, 3), (STATES, 1)], ids=["one", "three", "unbatched"])
 def test_requests_are_those_of_triton_s_own_client(model: Model, batch: int) -> None:
     """Names, types, shapes and raw bytes, strings too, are what tritonclient sends for the same arrays."""
     items = tensors.inputs(model)
-    arrays = {
-        one.name: np.stack([item[one.name] for item in items[:batch]]) if model.max_batch else items[0][one.name]
-        for one in model.inputs
-    }
-    ours = tensors.encode("HTTP", model, items, 0, batch)
     asked, named = (
         [
-            kind.InferInput(one.name, list(arrays[one.name].shape), one.datatype).set_data_from_numpy(arrays[one.name])
+            kind.InferInput(one.name, array.shape, one.datatype).set_data_from_numpy(array)
             for one in model.inputs
+            for array in [
+                np.stack([item[one.name] for item in items[:batch]]) if model.max_batch else items[0][one.name]
+            ]
         ]
         for kind in (http_client, grpc_client)
     )
+    ours = tensors.encode("HTTP", model, items, 0, batch)
     body, length = http_client.InferenceServerClient.generate_request_body(asked)
     mine = int(ours.headers["inference-header-content-length"])
     assert ours.body[mine:] == body[length:]
     assert json.loads(ours.body[:mine])["inputs"] == json.loads(body[:length])["inputs"]
     message = ModelInferRequest.FromString(tensors.encode("gRPC", model, items, 0, batch).body)
     assert list(message.raw_input_contents) == [one._get_content() for one in named]
-    assert [(one.name, one.datatype, list(one.shape)) for one in message.inputs] == [
-        (one.name(), one.datatype(), one.shape()) for one in named
-    ]
+    assert list(message.inputs) == [one._get_tensor() for one in named]
     assert [one.name for one in message.outputs] == [one.name for one in model.outputs]
     assert ours.images == batch
 
 
-def test_a_model_is_what_its_metadata_says(triton: None, artifacts: Path) -> None:
+def test_a_model_is_what_its_metadata_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The batch dimension is Triton's own; strings in shapes are numbers; one request for each model. What Triton says
     of a model that it has not reaches the caller."""
+
+    def get_json(address: str, path: str) -> Any:
+        try:
+            return {"/v2/models/mixed": METADATA, "/v2/models/mixed/config": CONFIG}[path]
+        except KeyError:
+            raise CallError("HTTP 404: unknown model") from None
+
+    monkeypatch.setattr(tensors, "get_json", get_json)
+    monkeypatch.setenv("ARTIFACTS", str(tmp_path))
+    declare(tmp_path, "mixed", None, images=False)
     chosen = Settings("edge:8080", batch=8)
     assert calls.model_of(ROUTES["onnx-http"], chosen) == MIXED
     assert calls.requests_of(ROUTES["onnx-grpc"], chosen)[0].images == 8
     with pytest.raises(BadSetting, match="mixed takes 8 at once: choose batch 1 to 8"):
         calls.requests_of(ROUTES["onnx-http"], Settings("edge:8080", batch=9))
-    declare(artifacts, "other", None, images=False)
+    declare(tmp_path, "other", None, images=False)
     with pytest.raises(CallError, match=r"HTTP 404: .*unknown model"):
         calls.requests_of(ROUTES["onnx-http"], Settings("edge:8080"))
 
 
 def test_draws_are_the_same_for_every_route() -> None:
-    """By a fixed seed: HTTP and gRPC send the same values, so that their answers can be compared."""
+    """By a fixed seed: HTTP and gRPC send the same values, so that their answers can be compared. What config.pbtxt
+    says of an input is what all of it holds; anything but a number is said."""
     one, other = (tensors.inputs(MIXED) for _ in range(2))
     for a, b in zip(one, other, strict=True):
         assert all(np.array_equal(a[name], b[name]) for name in a)
     assert all(0 <= item["half"].min() <= item["half"].max() <= 1 for item in one)
     assert {item["text"].shape for item in one} == {(2,)}
-
-
-def test_an_input_can_be_one_value(triton: None) -> None:
-    """What config.pbtxt says of an input is what all of it holds; anything but a number is said."""
-    model = calls.model_of(ROUTES["onnx-http"], Settings("edge:8080"))
-    assert {item["ids"].tolist()[0] for item in tensors.inputs(model)} == {7}
-    wrong = Model("w", (Tensor("x", "FP32", (2,), "much"),), (), 0)
+    assert {item["ids"].tolist()[0] for item in one} == {7}
     with pytest.raises(CallError, match=r"load\.x is 'much' in config\.pbtxt"):
-        tensors.inputs(wrong)
+        tensors.inputs(Model("w", (Tensor("x", "FP32", (2,), "much"),), (), 0))
 
 
 PROTOCOLS = ("HTTP", "gRPC")
@@ -160,8 +141,8 @@ def test_a_part_of_an_answer_is_wrong(protocol: str, outputs: dict[str, Any], sa
 
 def test_bf16_is_the_upper_half_of_a_float() -> None:
     """1.5 is 0x3FC0, to the model and back."""
-    model = Model("b", (Tensor("x", "BF16", (1,)),), (Tensor("x", "BF16", (1,)),), 0)
-    payload: Payload = tensors.encode("gRPC", model, [{"x": tensors._typed(np.array([1.5]), "BF16")}], 0, 1)
+    model = Model("b", (Tensor("x", "BF16", (1,), "1.5"),), (), 0)
+    payload = tensors.encode("gRPC", model, tensors.inputs(model), 0, 1)
     (raw,) = ModelInferRequest.FromString(payload.body).raw_input_contents
     assert raw == b"\xc0\x3f"
     assert tensors.flat("gRPC", Answer(*kserve("gRPC", x=("BF16", [1], raw)))).tolist() == [1, 1.5]

@@ -14,7 +14,7 @@ from bench.measure.launcher import Launcher, Window, launcher
 from bench.result import Interval
 from bench.studies.frames import FRAMES, FULL_HD
 from locustfiles.answers import WrongAnswer
-from locustfiles.clients import CallError, Payload
+from locustfiles.clients import CallError, Endpoint, Payload
 from locustfiles.clients.frames import Changed, DoubleBuffered, SharedMemory, own_memory
 from locustfiles.payloads import Images
 from locustfiles.study_routes import WAYS
@@ -91,7 +91,7 @@ def test_one_frame_ahead_each_call_answers_with_the_frame_before(
 ) -> None:
     """The first with its own; also after the server was away, and after a frame of another size."""
     monkeypatch.setenv("FRAMES", environment["FRAMES"])
-    client = DoubleBuffered("", "zmq", {}, lambda: None)
+    client = DoubleBuffered(Endpoint("", "zmq"))
     pan = camera(HD)
 
     def answers(frames: Sequence[Payload]) -> list[int]:
@@ -115,13 +115,13 @@ def test_a_client_says_that_the_server_is_not_there(tmp_path: Path, monkeypatch:
     monkeypatch.setenv("FRAMES", str(tmp_path))
     for row in ("frames-shm-zmq", "frames-shm-zmq-double", "frames-zmq"):
         made: Any = WAYS[row].format.client
-        opened = made("", "zmq", {}, lambda: None)
+        opened = made(Endpoint("", "zmq"))
         with pytest.raises(CallError, match="docker compose --profile transport up"):
             opened.send(camera(HD)[0])
         opened.close()
         assert list(tmp_path.iterdir()) == []
     monkeypatch.setenv("FRAMES", str(tmp_path / "absent"))
-    client = SharedMemory("", "zmq", {}, lambda: None)
+    client = SharedMemory(Endpoint("", "zmq"))
     with pytest.raises(CallError, match="is the volume `frame-memory` mounted"):
         client.send(camera(HD)[0])
     client.close()
