@@ -99,7 +99,7 @@ class VisionService:
         served = self.served
         watched = served.choose(name)
         upstream = watched.upstream
-        asked = convert.request(message, upstream=upstream.name, max_top_k=upstream.max_top_k)
+        convert.check(message, upstream=upstream.name, max_top_k=upstream.max_top_k)
         if self._at_work >= MAX_AT_WORK:
             raise ServeError(
                 Status.OVERLOADED, f"{MAX_AT_WORK} batches are at work already: try again, with a growing pause"
@@ -107,10 +107,10 @@ class VisionService:
         self._at_work += 1
         try:
             with served.users.one():
-                await asyncio.get_running_loop().run_in_executor(self._threads, _check, asked.images)
-                predictions = await watched.predict(asked.images, stages=stages, timeout=timeout, top_k=asked.top_k)
+                await asyncio.get_running_loop().run_in_executor(self._threads, _check, message.images)
+                predictions = await watched.predict(message.images, stages=stages, timeout=timeout, top_k=message.top_k)
                 assert served.manifest  # it has upstreams
-                return convert.response(predictions, asked, served.manifest)
+                return convert.response(predictions, message, served.manifest)
         finally:
             self._at_work -= 1
 

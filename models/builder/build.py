@@ -10,8 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from models.builder.currency import Accelerator, build_key, inputs, why_stale
-from models.builder.errors import BuildError
-from models.builder.spec import Spec
+from models.builder.spec import BuildError, Spec
 
 
 def say(text: str) -> None:

@@ -11,8 +11,7 @@ import pytest
 
 from models.builder.build import locked, make_current, replace
 from models.builder.currency import ROOT, build_key, digests, inputs, why_stale
-from models.builder.errors import BuildError
-from models.builder.spec import Spec
+from models.builder.spec import BuildError, Spec
 
 KEY = "k" * 64
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from models.builder import hub
-from models.builder.hub import BadDownload, Unreachable, fetch
+from models.builder.hub import BuildError, Unreachable, fetch
 
 CONTENT = bytes(range(256)) * 10_000
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -58,9 +58,9 @@ def test_a_good_file_is_kept(address: str, tmp_path: Path, digits: int) -> None:
     ("url", "digest", "seconds", "error", "says"),
     [
         # Another file is an error, and not random weights.
-        ("{}/good", "0" * 8, 30, BadDownload, f"(?=.*00000000)(?=.*{SHA256})"),
-        ("{}/short", SHA256, 30, BadDownload, "again"),
-        ("{}/stuck", SHA256, 2, BadDownload, "broke off"),
+        ("{}/good", "0" * 8, 30, BuildError, f"(?=.*00000000)(?=.*{SHA256})"),
+        ("{}/short", SHA256, 30, BuildError, "again"),
+        ("{}/stuck", SHA256, 2, BuildError, "broke off"),
         # Nothing there is no hub.
         ("{}/denied", SHA256, 30, Unreachable, "403"),
         ("{}/silent", SHA256, 0.2, Unreachable, "timed out|no answer"),

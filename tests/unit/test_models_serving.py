@@ -15,8 +15,7 @@ import pytest
 from gateways.core.serving import NEXT, Serving
 from models.builder import __main__ as command
 from models.builder import serving
-from models.builder.errors import BuildError
-from models.builder.spec import Spec
+from models.builder.spec import BuildError, Spec
 
 
 @pytest.fixture

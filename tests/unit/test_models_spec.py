@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from models.builder.sources import SOURCES
-from models.builder.spec import MODELS, ImageSpec, Input, Spec, SpecError, TensorsSpec
+from models.builder.spec import MODELS, BuildError, ImageSpec, Input, Spec, TensorsSpec
 
 CLASSIFIER, SOUND = ((MODELS / name / "model.toml").read_text() for name in ("densenet161", "silero_vad"))
 ONNX = (
@@ -40,14 +40,14 @@ def test_the_templates_are_read_as_they_are_written(tmp_path: Path) -> None:
     assert spec.inputs["input"] == Input(shape=(1, 576))
     assert spec.inputs["sr"] == Input(value=16000)
     assert spec.labels == {"scores": "imagenet"}
-    with pytest.raises(SpecError, match="kind tensors does not fit here"):
+    with pytest.raises(BuildError, match="kind tensors does not fit here"):
         ImageSpec.load("m", tmp_path)
 
 
 @pytest.mark.parametrize("name", ["resnet", "", "../models/densenet161"])
 def test_an_unknown_model_lists_the_known_ones(name: str) -> None:
     """The message is what a user reads who mistyped MODEL; a path is no model name."""
-    with pytest.raises(SpecError, match=r"densenet161, efficientnet_lite0, .*openclip_vit_b32"):
+    with pytest.raises(BuildError, match=r"densenet161, efficientnet_lite0, .*openclip_vit_b32"):
         Spec.load(name)
 
 
@@ -100,5 +100,5 @@ def test_a_wrong_spec_is_refused_with_its_file_and_the_field(
 ) -> None:
     """A typo must never become a default."""
     assert old in template
-    with pytest.raises(SpecError, match=rf"models/m/model\.toml: .*{keyword}"):
+    with pytest.raises(BuildError, match=rf"models/m/model\.toml: .*{keyword}"):
         load(tmp_path, template.replace(old, new), Spec)

@@ -11,7 +11,7 @@ from onnx import TensorProto, helper
 from tritonclient.grpc.model_config_pb2 import DataType, ModelConfig
 
 from models.builder.hub import Unreachable
-from models.builder.spec import Input, SpecError, TensorsSpec, Weights
+from models.builder.spec import BuildError, Input, TensorsSpec, Weights
 from models.builder.tensors import config, export
 from tests.stack.onnx_models import IR_VERSION, OPSET
 
@@ -72,13 +72,13 @@ def test_a_scalar_or_a_fixed_first_dimension_means_no_batches(tmp_path: Path) ->
 )
 def test_what_the_graph_cannot_have_is_refused(tmp_path: Path, change: dict[str, Any], says: str) -> None:
     path = write(tmp_path / "m.onnx", ["n", 4], ["n", 4], [])
-    with pytest.raises(SpecError, match=says):
+    with pytest.raises(BuildError, match=says):
         config(replace(SPEC, **change), path)
 
 
 def test_what_is_no_onnx_file_is_said(tmp_path: Path) -> None:
     (tmp_path / "m.onnx").write_bytes(b"not a graph")
-    with pytest.raises(SpecError, match="the weights are no ONNX model"):
+    with pytest.raises(BuildError, match="the weights are no ONNX model"):
         config(SPEC, tmp_path / "m.onnx")
 
 

@@ -8,7 +8,6 @@ from typing import Any
 import grpc
 import pytest
 from fiveway.vision.v1 import vision_pb2 as pb
-from grpc_health.v1 import health_pb2
 
 from gateways.core.serving import Serving
 from gateways.rpc import server
@@ -38,12 +37,6 @@ async def gateway() -> AsyncIterator[Gateway]:
         yield gateway
 
 
-async def test_names(gateway: Gateway) -> None:
-    """The server, the service and each upstream have a health of their own; another name is NOT_FOUND."""
-    assert [await gateway.status(name) for name in ("", SERVICE, "torchserve", "triton")] == [SERVING] * 4
-    await fails(gateway.health.Check(health_pb2.HealthCheckRequest(service="nothing")), grpc.StatusCode.NOT_FOUND)
-
-
 async def test_a_failing_default_turns_the_server_unhealthy_and_back(gateway: Gateway) -> None:
     """One failed call of a client is enough to ask again at once; Triton's health is its own."""
     gateway.torchserve.status = 507
@@ -52,10 +45,6 @@ async def test_a_failing_default_turns_the_server_unhealthy_and_back(gateway: Ga
     assert await gateway.status("triton") == SERVING
     gateway.torchserve.status = 200
     await gateway.becomes(SERVING, "", SERVICE, "torchserve")
-
-
-async def test_a_failing_triton_leaves_the_server_healthy(gateway: Gateway) -> None:
-    """It is not the default upstream."""
     gateway.triton.code = grpc.StatusCode.INTERNAL
     await fails(gateway.stub.Predict(REQUEST, metadata=to("triton")), UNAVAILABLE)
     await gateway.becomes(NOT_SERVING, "triton")

@@ -86,13 +86,6 @@ async def test_photos_are_in_flight_together_and_bounded(upstream: Upstream, beh
     assert behaviour.most_at_work == CONNECTIONS
 
 
-@BOTH
-async def test_only_triton_says_how_many_it_has_answered(upstream: Upstream, name: str) -> None:
-    """Those of others too."""
-    await ask(upstream, jpeg(), jpeg())
-    assert await upstream.answered() == (1 if name == "triton" else None)
-
-
 async def test_an_embedding_model_has_no_classes(behaviour: Behaviour) -> None:
     """A model without logits answers embeddings alone."""
     async with triton(behaviour, labels=0) as address, opened("triton", address, "embedding") as upstream:
@@ -138,12 +131,3 @@ async def test_nobody_listening(name: str, address: str) -> None:
     """A server that is down is UNAVAILABLE, in words, at once."""
     async with opened(name, address) as upstream:
         await refused(ask(upstream, jpeg(), timeout=5), Status.UNAVAILABLE, "try again")
-
-
-async def test_a_torchserve_that_went_away_is_noticed(behaviour: Behaviour) -> None:
-    """Connections of a dead TorchServe are not used for the next call."""
-    async with torchserve(behaviour) as url:
-        upstream = TorchServe(url, MODEL)
-        await ask(upstream, jpeg())
-    await refused(ask(upstream, jpeg()), Status.UNAVAILABLE)
-    await upstream.close()

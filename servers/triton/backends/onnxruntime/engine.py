@@ -149,7 +149,7 @@ def session_options(config: Config) -> ort.SessionOptions:
     options = ort.SessionOptions()
     options.log_severity_level = ERROR
     options.intra_op_num_threads = threads(config)
-    options.inter_op_num_threads = _integer(config, "inter_op_thread_count", 0)
+    options.inter_op_num_threads = _integer(config, "inter_op_thread_count")
     # A spinning thread takes the core that the other servers of this machine need.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.add_session_config_entry("session.inter_op.allow_spinning", "0")
@@ -162,7 +162,7 @@ def session_options(config: Config) -> ort.SessionOptions:
         raise ConfigError(f"optimization.graph.level is {level}: use {known}")
     options.graph_optimization_level = GRAPH_LEVELS[level]
 
-    mode = _integer(config, "execution_mode", 0)
+    mode = _integer(config, "execution_mode")
     if mode not in (0, 1):
         raise ConfigError(f"parameter execution_mode is {mode}: use 0 (sequential) or 1 (parallel)")
     options.execution_mode = ort.ExecutionMode.ORT_PARALLEL if mode else ort.ExecutionMode.ORT_SEQUENTIAL
@@ -190,7 +190,7 @@ def threads(config: Config) -> int:
 
     ONNX Runtime and OpenVINO count the machine's cores: under a CPU limit their threads would only queue for a quota.
     """
-    return _integer(config, "intra_op_thread_count", 0) or available_cores()
+    return _integer(config, "intra_op_thread_count") or available_cores()
 
 
 def available_cores() -> int:
@@ -232,10 +232,11 @@ def _parameter(config: Config, name: str) -> str | None:
     return None if value is None else str(value["string_value"])
 
 
-def _integer(config: Config, name: str, default: int) -> int:
+def _integer(config: Config, name: str) -> int:
+    """A parameter that is 0 unless set."""
     value = _parameter(config, name)
     try:
-        return default if value is None else int(value)
+        return 0 if value is None else int(value)
     except ValueError:
         raise ConfigError(f"parameter {name} is '{value}': use a whole number") from None
 
