@@ -1,6 +1,7 @@
-"""Between the contract's messages and the core's types. Pure functions; wrong requests raise ServeError."""
+"""Between the contract's messages and the core's types. Wrong requests raise ServeError."""
 
 from collections.abc import Sequence
+from typing import cast
 
 import grpc
 from fiveway.vision.v1 import vision_pb2 as pb
@@ -45,7 +46,7 @@ def response(predictions: Sequence[Prediction], asked: pb.PredictRequest, manife
 def _prediction(prediction: Prediction, asked: pb.PredictRequest) -> pb.Prediction:
     answer = pb.Prediction()
     if pb.OUTPUT_EMBEDDING in asked.outputs:
-        answer.embedding.values.extend(prediction.embedding.tolist())
+        answer.embedding.values.extend(cast("list[float]", prediction.embedding.tolist()))  # it has one dimension
     if pb.OUTPUT_CLASSES in asked.outputs:
         answer.classes.extend(pb.ClassScore(index=c.index, label=c.label, score=c.score) for c in prediction.classes)
     return answer

@@ -61,14 +61,6 @@ def test_without_a_hub_the_weights_are_random_and_say_so(loaded: Loaded, tmp_pat
     assert all(torch.equal(value, again[name]) for name, value in loaded.module.state_dict().items())
 
 
-def test_logits_are_the_last_layer_of_the_embedding(loaded: Loaded) -> None:
-    """What the model answered before it was cut in two, it answers after."""
-    with torch.inference_mode():
-        embedding, logits = loaded.module(torch.zeros(2, 3, 224, 224))
-        assert embedding.shape == (2, 512)
-        assert torch.equal(loaded.module.get_submodule("head")(embedding), logits)
-
-
 def test_one_onnx_file_serves_both_models(built: tuple[Path, Parity], loaded: Loaded) -> None:
     """That the repository is complete, and the answers are PyTorch's: tests/golden asks every route."""
     folder, parity = built
@@ -101,11 +93,6 @@ def test_labels_are_known_by_name(tmp_path: Path) -> None:
         labels("pets")
     with pytest.raises(BuildError, match="1000 labels, but classes = 7"):
         write_labels(replace(SPEC, classes=7), tmp_path)
-
-
-def test_a_file_of_no_package_is_said(tmp_path: Path) -> None:
-    with pytest.raises(BuildError, match="package no_such_package is not installed"):
-        load(replace(SPEC, weights=Weights(file="no_such_package/file.pth")), tmp_path)
 
 
 def test_a_timm_model_is_one_small_spec(tmp_path: Path) -> None:

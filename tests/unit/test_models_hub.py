@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from models.builder import hub
-from models.builder.hub import BuildError, Unreachable, fetch
+from models.builder.hub import Unreachable, fetch
+from models.builder.spec import BuildError
 
 CONTENT = bytes(range(256)) * 10_000
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -79,6 +80,7 @@ def test_a_download_that_fails(
 ) -> None:
     """It leaves no file."""
     monkeypatch.setattr(hub, "SECONDS_TO_ANSWER", seconds)
-    with pytest.raises(error, match=says):
+    with pytest.raises(BuildError, match=says) as raised:
         fetch(url.format(address), digest, tmp_path / "file")
+    assert type(raised.value) is error
     assert not list(tmp_path.iterdir())

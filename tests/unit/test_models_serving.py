@@ -198,22 +198,3 @@ def test_the_command_serves_what_the_environment_declares(artifacts: Path, monke
         monkeypatch.setenv("ACCELERATOR", accelerator)
         assert run(monkeypatch, "build") == 0
         assert Serving.load(artifacts).model == model
-
-
-@pytest.mark.parametrize(
-    ("arguments", "status", "says"),
-    [
-        (["build", "resnet"], 1, "models: error: resnet: no such model"),
-        (["bulid"], 2, "invalid choice"),
-        (["build", "--froce"], 2, "unrecognized arguments"),
-        ([], 2, "COMMAND"),
-    ],
-)
-@pytest.mark.usefixtures("artifacts")
-def test_the_command_refuses_what_it_does_not_know(
-    monkeypatch: pytest.MonkeyPatch, capsys: Any, arguments: list[str], status: int, says: str
-) -> None:
-    with pytest.raises(SystemExit) as left:
-        raise SystemExit(run(monkeypatch, *arguments))
-    assert left.value.code == status
-    assert says in capsys.readouterr().err
