@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 class ServingError(RuntimeError):
-    """Nothing says what is served. The message says what to do."""
+    """Nothing says what is served, or its artefacts are absent or unusable. The message says what to do."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ import os
 import sys
 from pathlib import Path
 
-from gateways.core.manifest import ManifestError
 from gateways.core.serving import Serving, ServingError
 from gateways.jpeg_http import PORT
 from gateways.jpeg_http.app import create_app
@@ -23,7 +22,7 @@ def main() -> None:
     logging.getLogger("python_multipart").setLevel(logging.ERROR)  # it warns about what the client is told anyway
     try:
         served = Served(ARTIFACTS, Serving.load(ARTIFACTS))
-    except (DeviceError, ManifestError, ServingError) as error:
+    except (DeviceError, ServingError) as error:
         sys.exit(f"jpeg-http: {error}")
     serve(create_app(served), PORT)
 

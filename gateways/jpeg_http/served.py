@@ -16,7 +16,7 @@ class Served:
     """Use as `async with Served(artifacts, serving)`. `predictor` is None while the served model takes no photos."""
 
     def __init__(self, artifacts: Path, serving: Serving) -> None:
-        """Raises ManifestError where the artefacts are not there."""
+        """Raises ServingError where the artefacts are not there."""
         self._artifacts = artifacts
         self.serving = serving
         self.predictor = self._predictor_of(serving)

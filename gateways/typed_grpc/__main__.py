@@ -9,7 +9,6 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from gateways.core.manifest import ManifestError
 from gateways.core.serving import ServingError
 from gateways.rpc.server import serve
 from gateways.typed_grpc import PORT
@@ -22,7 +21,7 @@ def main() -> None:
     triton_address = os.environ.get("TRITON_ADDRESS", "triton:8001")
     try:
         serve(partial(running, artifacts, torchserve_url, triton_address), PORT)
-    except (ServingError, ManifestError) as error:
+    except ServingError as error:
         sys.exit(str(error))
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -64,23 +65,20 @@ class Watched:
         be in somebody's measurement.
         """
         name = self.upstream.name
-        serving = False
-        seen = 0
-        answered: int | None = None
+        serving, seen = False, math.nan
         while True:
-            now = await self.upstream.answered()
-            moved = now is not None and answered is not None and now > answered
-            if (self.successes > seen or moved) and not self.suspect.is_set():
-                failure = None
-                answered = now
-            else:
-                failure = await self._probe()
-                answered = await self.upstream.answered()  # our own answer proves nothing the next time
+            answered, failure = await self._answered(), None
+            if self.suspect.is_set() or not answered > seen:
+                try:
+                    await self.answered_once()
+                except Exception as error:
+                    failure = error
+                answered = await self._answered()  # our own answer proves nothing the next time
             self.suspect.clear()
-            seen = self.successes
+            seen = answered
             if serving is not (failure is None):
                 serving = failure is None
-                log.info("%s: %s", name, "serving" if serving else f"not serving: {failure}")
+                log.info("%s: %s", name, "serving" if serving else f"not serving: {failure!r}")
                 await report(name, serving)
             if serving:
                 with contextlib.suppress(TimeoutError):
@@ -88,15 +86,9 @@ class Watched:
             else:
                 await asyncio.sleep(RETRY_EVERY_S)
 
-    async def _probe(self) -> str | None:
-        """None when a prediction was answered, else why it was not."""
-        try:
-            await self.answered_once()
-        except ServeError as error:
-            return error.message
-        except Exception as error:
-            return repr(error)
-        return None
+    async def _answered(self) -> float:
+        """How much was answered, here and at the server itself; NaN, which is not more than anything, if unknown."""
+        return self.successes + await self.upstream.answered()
 
 
 class Served:

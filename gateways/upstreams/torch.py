@@ -24,7 +24,7 @@ import numpy.typing as npt
 import torch
 
 from gateways.core.answer import Prediction, predictions
-from gateways.core.errors import ServeError, Status, as_serve_error
+from gateways.core.errors import ServeError, Status, told
 from gateways.core.image import MAX_IMAGES, check_count
 from gateways.core.manifest import Manifest
 from gateways.core.timing import Stages
@@ -183,10 +183,10 @@ class TorchPredictor:
                         await loop.run_in_executor(self._worker, self._model, [work.tensors for work in batch])
                     )
                 except Exception as error:
-                    log.exception("a batch of %d failed", len(batch))
+                    failure = told(error, log, f"a batch of {len(batch)} failed")
                     for work in batch:
                         if not work.answer.done():
-                            work.answer.set_exception(as_serve_error(error))
+                            work.answer.set_exception(failure)
                     continue
                 end = time.perf_counter()
                 self.last_answer = time.monotonic()

@@ -57,9 +57,9 @@ class TorchServe:
             async with within(timeout, "TorchServe"):
                 return await together(self._one(i, jpeg, top_k) for i, jpeg in enumerate(jpegs))
 
-    async def answered(self) -> int | None:
+    async def answered(self) -> float:
         """TorchServe's REST interface has no such count."""
-        return None
+        return 0
 
     async def close(self) -> None:
         await self._http.close()

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from functools import partial
@@ -61,13 +62,13 @@ class Triton:
         names = ("embedding", "logits") if self._manifest.labels else ("embedding",)
         return predictions([outputs[name] for name in names], self._manifest.labels, top_k)
 
-    async def answered(self) -> int | None:
-        """How many requests for the model Triton has answered, whoever asked; None when it does not say."""
+    async def answered(self) -> float:
+        """How many requests for the model Triton has answered, whoever asked; NaN when it does not say."""
         request = kserve.ModelStatisticsRequest(name=self._manifest.model)
         try:
             statistics = await self._stub.ModelStatistics(request, timeout=STATISTICS_TIMEOUT_S)
         except grpc.aio.AioRpcError:
-            return None
+            return math.nan
         return sum(version.inference_stats.success.count for version in statistics.model_stats)
 
     async def close(self) -> None:

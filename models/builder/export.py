@@ -152,10 +152,7 @@ def triton(spec: ImageSpec, loaded: Loaded, accelerator: Accelerator, directory:
 
 def triton_jpeg(spec: ImageSpec, models: Path) -> None:
     """<model>_jpeg in the repository `models`: <model>_preprocess and then <model>, which must be there."""
-    for name, text in (
-        (f"{spec.name}_preprocess", repository.preprocess_config(spec)),
-        (f"{spec.name}_jpeg", repository.jpeg_config(spec)),
-    ):
+    for name, text in repository.jpeg_configs(spec).items():
         (models / name / "1").mkdir(parents=True)
         (models / name / "config.pbtxt").write_text(text)
     shutil.copyfile(DECODER, models / f"{spec.name}_preprocess" / "1" / "model.py")

@@ -23,7 +23,7 @@ import numpy.typing as npt
 import orjson
 
 from gateways.core.answer import Prediction
-from gateways.core.errors import ServeError, Status, as_serve_error
+from gateways.core.errors import ServeError, Status, told
 from gateways.core.manifest import Manifest
 from gateways.core.text import unbase64
 from gateways.core.timing import Stages
@@ -118,9 +118,7 @@ class JpegHandler:
             with stages.stage("preprocess"):
                 return self._manifest.preprocess.tensor(jpeg_of(fields, content_type))[None]
         except Exception as error:
-            if not isinstance(error, ServeError):
-                log.exception("decode failed")
-            return as_serve_error(error)
+            return told(error, log, "decode failed")
 
     def _predict(
         self, model: Model, decoded: list[npt.NDArray[np.float32] | ServeError], stages: list[Stages]

@@ -60,7 +60,12 @@ class Engine:
         missing = {name for name, _ in asked} - set(self._session.get_providers())
         if missing:
             raise ConfigError(f"ONNX Runtime could not set up {', '.join(sorted(missing))}")
-        self._run_options = run_options(config)
+        self._run_options = ort.RunOptions()
+        # Whoever asked gets the error; the log needs no copy of it.
+        self._run_options.log_severity_level = FATAL
+        shrinkage = "memory.enable_memory_arena_shrinkage"
+        if (value := _parameter(config, shrinkage)) is not None:
+            self._run_options.add_run_config_entry(shrinkage, value)
         self.signature = _signature(self._session)
         self._first = {tensor.name: _filled(tensor, config) for tensor in self.signature.inputs}
 
@@ -93,12 +98,12 @@ def on_cuda() -> bool:
 
 def providers(config: Config) -> list[tuple[str, dict[str, str]]]:
     """The execution providers for the device, best first; the accelerators of the other device are ignored."""
-    accelerators = config.get("optimization", {}).get("execution_accelerators", {})
-    chosen = (
-        [*_tensorrt(accelerators.get("gpu_execution_accelerator", [])), ("CUDAExecutionProvider", {})]
-        if on_cuda()
-        else _openvino(accelerators.get("cpu_execution_accelerator", []), config)
-    )
+    device, known = ("gpu", "tensorrt") if on_cuda() else ("cpu", "openvino")
+    declared = config.get("optimization", {}).get("execution_accelerators", {})
+    accelerators = declared.get(f"{device}_execution_accelerator", [])
+    if unknown := {accelerator["name"] for accelerator in accelerators} - {known}:
+        raise ConfigError(f"unknown {device}_execution_accelerator '{min(unknown)}': this image has '{known}'")
+    chosen = [*_tensorrt(accelerators), ("CUDAExecutionProvider", {})] if on_cuda() else _openvino(accelerators, config)
     if absent := {name for name, _ in chosen} - set(ort.get_available_providers()):
         raise ConfigError(f"ONNX Runtime here has no {', '.join(sorted(absent))}")
     if on_cuda():
@@ -107,9 +112,6 @@ def providers(config: Config) -> list[tuple[str, dict[str, str]]]:
 
 
 def _openvino(accelerators: Sequence[Config], config: Config) -> list[tuple[str, dict[str, str]]]:
-    for name in [accelerator["name"] for accelerator in accelerators]:
-        if name != "openvino":
-            raise ConfigError(f"unknown cpu_execution_accelerator '{name}': this image has 'openvino'")
     # FP32: where the CPU has bf16 units OpenVINO would use them, and the answer would depend on the machine.
     options = {"device_type": "CPU", "precision": "FP32", "num_of_threads": str(threads(config))}
     return [("OpenVINOExecutionProvider", options)] * len(accelerators)
@@ -117,9 +119,7 @@ def _openvino(accelerators: Sequence[Config], config: Config) -> list[tuple[str,
 
 def _tensorrt(accelerators: Sequence[Config]) -> list[tuple[str, dict[str, str]]]:
     """TensorRT where the config asks for it. Raises ConfigError without its libraries: CUDA would be a wrong label."""
-    for name in [accelerator["name"] for accelerator in accelerators]:
-        if name != "tensorrt":
-            raise ConfigError(f"unknown gpu_execution_accelerator '{name}': there is 'tensorrt'")
+    if accelerators:
         try:
             import_module("tensorrt_libs")  # the wheel's; it loads what lies in it
         except ImportError:
@@ -172,16 +172,6 @@ def session_options(config: Config) -> ort.SessionOptions:
         options.add_session_config_entry(own_allocator, value)
     for library in config.get("model_operations", {}).get("op_library_filename", []):
         options.register_custom_ops_library(library)
-    return options
-
-
-def run_options(config: Config) -> ort.RunOptions:
-    options = ort.RunOptions()
-    # Whoever asked gets the error; the log needs no copy of it.
-    options.log_severity_level = FATAL
-    shrinkage = "memory.enable_memory_arena_shrinkage"
-    if (value := _parameter(config, shrinkage)) is not None:
-        options.add_run_config_entry(shrinkage, value)
     return options
 
 
