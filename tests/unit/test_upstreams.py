@@ -1,7 +1,6 @@
 """TorchServe and Triton as upstreams: answers in order, errors in words for our client, nothing left running."""
 
 import asyncio
-import hashlib
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -16,18 +15,18 @@ from gateways.core.timing import Stages
 from gateways.typed_grpc.upstreams import Upstream
 from gateways.upstreams.torchserve import CONNECTIONS, TorchServe
 from gateways.upstreams.triton import Triton
-from tests.unit.upstream_servers import MODEL, Behaviour, Kind, jpeg, manifest, torchserve, triton, until
+from tests.unit.upstream_servers import MODEL, Behaviour, jpeg, manifest, torchserve, triton, until
 
 BOTH = pytest.mark.parametrize("name", ["torchserve", "triton"])
 SHADES = range(0, 256, 8)
 
 
 @asynccontextmanager
-async def opened(name: str, address: str, kind: Kind = "classifier") -> AsyncIterator[Upstream]:
+async def opened(name: str, address: str) -> AsyncIterator[Upstream]:
     """The client of a server at `address`."""
     with ThreadPoolExecutor(2) as threads:
         upstream: Upstream = (
-            TorchServe(address, MODEL) if name == "torchserve" else Triton(address, manifest(kind), threads=threads)
+            TorchServe(address, MODEL) if name == "torchserve" else Triton(address, manifest(), threads=threads)
         )
         yield upstream
         await upstream.close()
@@ -69,7 +68,7 @@ async def test_torchserve_gets_a_call_per_photo_and_triton_one_per_batch(
     found = [float(prediction.embedding[0]) for prediction in await ask(upstream, *photos)]
     if name == "torchserve":
         assert found == pytest.approx(list(SHADES), abs=3)
-        assert set(behaviour.digests) == {hashlib.sha256(photo).hexdigest() for photo in photos}
+        assert set(behaviour.bodies) == set(photos)
     else:
         assert found == pytest.approx([shade / 127.5 - 1 for shade in SHADES], abs=0.02)
         assert behaviour.shapes == [(32, 3, 32, 32)]
@@ -84,12 +83,6 @@ async def test_photos_are_in_flight_together_and_bounded(upstream: Upstream, beh
     behaviour.gate.set()
     assert [len(answers) for answers in await asyncio.gather(*calls)] == [32] * 4
     assert behaviour.most_at_work == CONNECTIONS
-
-
-async def test_an_embedding_model_has_no_classes(behaviour: Behaviour) -> None:
-    """A model without logits answers embeddings alone."""
-    async with triton(behaviour, labels=0) as address, opened("triton", address, "embedding") as upstream:
-        assert [p.classes for p in await ask(upstream, jpeg(), jpeg())] == [(), ()]
 
 
 @pytest.mark.parametrize(
