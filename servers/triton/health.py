@@ -120,8 +120,7 @@ def _heal(model: str, path: str) -> None:
 
 def index() -> list[Json]:
     """What Triton knows about each version of each model in its repository."""
-    found: list[Json] = ok("POST", "/v2/repository/index", {})
-    return found
+    return list(ok("POST", "/v2/repository/index", {}))
 
 
 def load(model: str, timeout: float = LOAD_S) -> None:
