@@ -80,13 +80,12 @@ class JpegHandler:
         """One JSON answer per request, in order; status and Server-Timing are set on the context."""
         stages = [Stages() for _ in data]
         types = [_header(context.get_all_request_header(i), "content-type") for i in range(len(data))]
-        answers: Sequence[Prediction | ServeError]
         if (retired := RETIRED / self._manifest.model).exists():
             retired.touch()
-            answers = [self._refuse()] * len(data)
+            answers: list[Any] = [self._refuse()] * len(data)
         else:
-            model = self._load()
-            answers = self._predict(model, list(self._decoders.map(self._decode, data, types, stages)), stages)
+            answers = list(self._decoders.map(self._decode, data, types, stages))
+            self._predict(answers, stages)
         bodies = []
         for i, answer in enumerate(answers):
             with stages[i].stage("encode"):
@@ -120,13 +119,10 @@ class JpegHandler:
         except Exception as error:
             return told(error, log, "decode failed")
 
-    def _predict(
-        self, model: Model, decoded: list[npt.NDArray[np.float32] | ServeError], stages: list[Stages]
-    ) -> list[Prediction | ServeError]:
-        """One batch of all good tensors; errors stay at their places."""
-        good = [i for i, item in enumerate(decoded) if not isinstance(item, ServeError)]
-        answers: list[Any] = list(decoded)
-        if good:
+    def _predict(self, answers: list[Any], stages: Sequence[Stages]) -> None:
+        """Put a Prediction in the place of each tensor, all as one batch; errors stay at their places."""
+        model = self._load()
+        if good := [i for i, item in enumerate(answers) if not isinstance(item, ServeError)]:
             start = perf_counter()
             predictions = model([answers[i] for i in good])
             ms = (perf_counter() - start) * 1e3
@@ -134,7 +130,6 @@ class JpegHandler:
                 answers[i] = prediction
                 stages[i].add("compute", ms)
             ANSWERED.touch()
-        return answers
 
     def _encode(self, answer: Prediction | ServeError) -> tuple[bytes, int]:
         """The JSON body and its HTTP status."""
