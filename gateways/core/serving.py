@@ -15,6 +15,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
+ARTIFACTS = Path(os.environ.get("ARTIFACTS", "/artifacts"))
+"""Where the artefacts are."""
 SCHEMA = 1
 NAME = "serving.json"
 NEXT = "serving.next.json"
@@ -49,7 +51,7 @@ class Serving:
     swapped: bool = False
 
     @classmethod
-    def load(cls, artifacts: Path, name: str = NAME) -> "Serving":
+    def load(cls, artifacts: Path = ARTIFACTS, name: str = NAME) -> "Serving":
         """Read `artifacts`/serving.json. Raises ServingError."""
         path = artifacts / name
         try:

@@ -25,10 +25,11 @@ import orjson
 from gateways.core.answer import Prediction
 from gateways.core.errors import ServeError, Status, told
 from gateways.core.manifest import Manifest
+from gateways.core.serving import ARTIFACTS
 from gateways.core.text import unbase64
 from gateways.core.timing import Stages
 from gateways.upstreams.torch import Model, give_back_memory, pick_device
-from servers.torchserve import ANSWERED, ARTIFACTS, RETIRED
+from servers.torchserve import ANSWERED, RETIRED
 
 JSON = "application/json"
 TAKEN = ("", "image/jpeg", "application/octet-stream", "multipart/form-data", JSON)

@@ -26,7 +26,6 @@ PROBE_S = 5.0
 LOAD_S = 60.0
 # How our backend opens the text of its errors (backends/onnxruntime/model.py).
 ANSWERED = "onnxruntime: "
-ARTIFACTS = Path("/artifacts")
 
 Json = Any
 
@@ -51,7 +50,7 @@ def main() -> int:
 def _served() -> set[str]:
     """What must answer as of now: a swap may change that while a check runs. Empty: nothing says so."""
     try:
-        return set(Serving.load(ARTIFACTS).models)
+        return set(Serving.load().models)
     except ServingError:
         return set()
 
