@@ -1,7 +1,6 @@
 """The one file that says what is served."""
 
 import asyncio
-import json
 from pathlib import Path
 
 import pytest
@@ -12,16 +11,6 @@ from tests.unit.upstream_servers import until
 
 ONE = Serving("one", "one_trt", True, ("one", "one_trt"), {"MODEL": "", "MODEL_REPOSITORY": ""})
 TWO = Serving("two", None, False, ("two",), {"MODEL": "", "MODEL_REPOSITORY": ""}, swapped=True)
-
-
-def test_what_is_written_is_read(tmp_path: Path) -> None:
-    """With the names that other readers go by, and no draft left beside it."""
-    for choice in (ONE, TWO):
-        choice.write(tmp_path)
-        assert Serving.load(tmp_path) == choice
-    assert [path.name for path in tmp_path.iterdir()] == [NAME]
-    data = json.loads((tmp_path / NAME).read_text())
-    assert (data["schema"], data["model"], data["accelerated"], data["images"]) == (1, "two", None, False)
 
 
 @pytest.mark.parametrize("text", [None, "{", "[]", "{}", '{"schema": 2}', '{"schema": 1, "model": "one"}'])

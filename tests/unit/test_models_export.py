@@ -16,9 +16,7 @@ from msgspec.structs import replace
 from onnx import helper
 
 from models.builder import from_onnx, sources
-from models.builder.export import models, sample_tensors, triton, write_labels
-from models.builder.parity import Parity
-from models.builder.serving import model_names
+from models.builder.export import models, sample_tensors, write_labels
 from models.builder.sources import SOURCES, Loaded, labels, load
 from models.builder.spec import BuildError, ImageSpec, Source, Weights
 from tests.stack.onnx_models import IR_VERSION, OPSET
@@ -46,10 +44,11 @@ def tensors(tmp_path_factory: pytest.TempPathFactory) -> dict[str, npt.NDArray[n
 
 
 @pytest.fixture(scope="module")
-def built(loaded: Loaded, tensors: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Parity]:
+def built(loaded: Loaded, tensors: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("built")
     with torch.inference_mode():
-        return folder, models(SPEC, loaded, tensors, folder)
+        models(SPEC, loaded, tensors, folder)
+    return folder
 
 
 def test_without_a_hub_the_weights_are_random_and_say_so(loaded: Loaded, tmp_path: Path) -> None:
@@ -58,16 +57,6 @@ def test_without_a_hub_the_weights_are_random_and_say_so(loaded: Loaded, tmp_pat
     assert "https://127.0.0.1:9/resnet18.pth could not be fetched" in loaded.source
     again = load(SPEC, tmp_path).module.state_dict()
     assert all(torch.equal(value, again[name]) for name, value in loaded.module.state_dict().items())
-
-
-def test_one_onnx_file_serves_both_models(built: tuple[Path, Parity], loaded: Loaded) -> None:
-    """That the repository is complete, and the answers are PyTorch's: tests/golden asks every route."""
-    folder, parity = built
-    assert (parity.photos, parity.min_cosine > 0.99999) == (3, True)
-    write_labels(SPEC, folder)
-    triton(SPEC, loaded, "cpu", folder)
-    assert model_names(folder / "repository") == ["small", "small_jpeg", "small_preprocess", "small_trt"]
-    assert (folder / "repository/small/1/model.onnx").samefile(folder / "repository/small_trt/1/model.onnx")
 
 
 def test_a_spec_that_states_another_width_is_refused(loaded: Loaded, tensors: Any, tmp_path: Path) -> None:
@@ -95,9 +84,9 @@ def test_a_timm_model_is_one_small_spec(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def foreign(built: tuple[Path, Parity], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def foreign(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same model as somebody else may have exported it, as if it came in a package: logits alone, other names."""
-    model = onnx.load(built[0] / "repository/small/1/model.onnx")
+    model = onnx.load(built / "repository/small/1/model.onnx")
     names = {"image": "pixels", "embedding": "/Flatten_output_0", "logits": "scores"}
     for node in model.graph.node:
         node.input[:] = [names.get(name, name) for name in node.input]
