@@ -3,9 +3,7 @@
 from collections.abc import Sequence
 from typing import cast
 
-import grpc
 from fiveway.vision.v1 import vision_pb2 as pb
-from google.rpc import status_pb2
 
 from gateways.core.answer import TOP_K, Prediction
 from gateways.core.errors import ServeError, Status
@@ -50,8 +48,3 @@ def _prediction(prediction: Prediction, asked: pb.PredictRequest) -> pb.Predicti
     if pb.OUTPUT_CLASSES in asked.outputs:
         answer.classes.extend(pb.ClassScore(index=c.index, label=c.label, score=c.score) for c in prediction.classes)
     return answer
-
-
-def error(code: grpc.StatusCode, message: str) -> status_pb2.Status:
-    """The failure of one message of a stream."""
-    return status_pb2.Status(code=code.value[0], message=message)

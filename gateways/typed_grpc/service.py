@@ -6,6 +6,7 @@ from concurrent.futures import Executor
 
 import grpc
 from fiveway.vision.v1 import vision_pb2 as pb
+from google.rpc import status_pb2
 
 from gateways.core.errors import ServeError, Status
 from gateways.core.image import opened
@@ -86,10 +87,12 @@ class VisionService:
         """One message's answer or error. No timeout: gRPC cancels the whole stream at its deadline."""
         stages = Stages()
         try:
-            message = parse(pb.PredictStreamRequest, body).request
-            answer = await self._answer(message, name, stages, None)
+            request = parse(pb.PredictStreamRequest, body).request
+            answer = await self._answer(request, name, stages, None)
         except Exception as error:
-            return pb.PredictStreamResponse(error=convert.error(*refusal(error)), server_timing=stages.header())
+            code, message = refusal(error)
+            failure = status_pb2.Status(code=code.value[0], message=message)
+            return pb.PredictStreamResponse(error=failure, server_timing=stages.header())
         return pb.PredictStreamResponse(response=answer, server_timing=stages.header())
 
     async def _answer(
