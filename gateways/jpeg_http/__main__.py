@@ -5,8 +5,9 @@ LISTEN is its host:port, by default port 8000 of every address.
 
 import logging
 import sys
+from functools import partial
 
-from gateways.core.serving import ARTIFACTS, Serving, ServingError
+from gateways.core.serving import ARTIFACTS, Followed, ServingError
 from gateways.jpeg_http import PORT
 from gateways.jpeg_http.app import create_app
 from gateways.jpeg_http.served import Served
@@ -17,10 +18,10 @@ from gateways.web.server import serve
 def main() -> None:
     logging.getLogger("python_multipart").setLevel(logging.ERROR)  # it warns about what the client is told anyway
     try:
-        served = Served(ARTIFACTS, Serving.load())
+        followed = Followed(ARTIFACTS, partial(Served, ARTIFACTS))
     except (DeviceError, ServingError) as error:
         sys.exit(f"jpeg-http: {error}")
-    serve(create_app(served), PORT)
+    serve(create_app(followed), PORT)
 
 
 if __name__ == "__main__":

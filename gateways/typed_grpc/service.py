@@ -11,6 +11,7 @@ from google.rpc import status_pb2
 from gateways.core.errors import ServeError, Status
 from gateways.core.image import opened
 from gateways.core.messages import parse
+from gateways.core.serving import Followed
 from gateways.core.timing import Stages
 from gateways.rpc.calls import Context, metadata, refusal, timing
 from gateways.typed_grpc import convert
@@ -27,9 +28,8 @@ PIPELINE = 8
 class VisionService:
     """The contract's service. Requests arrive as bytes, so that one that is no message gets our status, not UNKNOWN."""
 
-    def __init__(self, served: Served, threads: Executor) -> None:
-        self.served = served
-        """What new calls, and the next messages of a stream, are answered by."""
+    def __init__(self, followed: Followed[Served], threads: Executor) -> None:
+        self._followed = followed
         self._threads = threads
         self._at_work = 0
 
@@ -62,7 +62,7 @@ class VisionService:
         """Bidirectional: answers in order, at most PIPELINE at work; a failed message is answered with its error."""
         stages, name = Stages(), metadata(context, "x-backend")
         try:
-            self.served.choose(name)
+            self._followed.now.choose(name)
         except ServeError as error:
             await context.abort(*refusal(error), timing(stages))
         slots = asyncio.Semaphore(PIPELINE)
@@ -99,7 +99,7 @@ class VisionService:
         self, message: pb.PredictRequest, name: str | None, stages: Stages, timeout: float | None
     ) -> pb.PredictResponse:
         """Check, predict, convert. `timeout` is what is left of the client's deadline, in seconds."""
-        served = self.served
+        served = self._followed.now
         watched = served.choose(name)
         upstream = watched.upstream
         convert.check(message, upstream=upstream.name, max_top_k=upstream.max_top_k)
@@ -109,7 +109,7 @@ class VisionService:
             )
         self._at_work += 1
         try:
-            with served.users.one():
+            with self._followed.use():
                 await asyncio.get_running_loop().run_in_executor(self._threads, _check, message.images)
                 predictions = await watched.predict(message.images, stages=stages, timeout=timeout, top_k=message.top_k)
                 assert served.manifest  # it has upstreams

@@ -6,12 +6,13 @@ import logging
 import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Self
 
 from gateways.core.answer import Prediction
 from gateways.core.errors import ServeError, Status
 from gateways.core.health import PHOTO
 from gateways.core.manifest import Manifest
-from gateways.core.serving import Serving, Users
+from gateways.core.serving import Serving
 from gateways.core.timing import Stages
 from gateways.upstreams.torchserve import TorchServe
 from gateways.upstreams.triton import Triton
@@ -94,11 +95,13 @@ class Watched:
 class Served:
     """What is served, and the upstreams that answer it: none while the model takes no photos."""
 
-    def __init__(self, serving: Serving, manifest: Manifest | None = None, upstreams: Iterable[Upstream] = ()) -> None:
+    def __init__(
+        self, report: Report, serving: Serving, manifest: Manifest | None = None, upstreams: Iterable[Upstream] = ()
+    ) -> None:
         self.serving = serving
         self.manifest = manifest
         self.upstreams: Mapping[str, Watched] = {one.name: Watched(one) for one in upstreams}
-        self.users = Users()
+        self._report = report
         self._watchers: list[asyncio.Task[None]] = []
 
     def choose(self, name: str | None) -> Watched:
@@ -113,17 +116,29 @@ class Served:
                 Status.INVALID, f"x-backend is {name!r}: send {choices}, or leave it out for {DEFAULT}"
             ) from None
 
-    async def watch(self, report: Report) -> None:
-        """Report its upstreams from now on; without any, healthy means that this gateway can say so."""
+    async def ready(self, old: Self | None) -> None:
+        """Report its upstreams from now on; without any, healthy means that this gateway can say so.
+
+        An `old` one is reported until the new model has answered here.
+        """
+        if old:
+            try:
+                for one in self.upstreams.values():
+                    await one.answered_once()
+            except Exception:
+                await self.close()
+                raise
+            old.unwatch()
         if not self.upstreams:
             for name in NAMES:
-                await report(name, True)
-        self._watchers = [asyncio.create_task(one.watch(report)) for one in self.upstreams.values()]
+                await self._report(name, True)
+        self._watchers = [asyncio.create_task(one.watch(self._report)) for one in self.upstreams.values()]
 
     def unwatch(self) -> None:
         for watcher in self._watchers:
             watcher.cancel()
 
     async def close(self) -> None:
+        self.unwatch()
         for one in self.upstreams.values():
             await one.upstream.close()

@@ -10,13 +10,15 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gateways.core import serving as followed
+from gateways.core import serving as core_serving
 from gateways.core.errors import INTERNAL_MESSAGE
+from gateways.core.serving import Followed
 from gateways.jpeg_http import app as application
 from gateways.jpeg_http import schema
 from gateways.jpeg_http.app import create_app
@@ -37,12 +39,11 @@ class Client:
     """A server on a port of its own."""
 
     port: int
-    served: Served
+    followed: Followed[Served]
 
     @property
     def predictor(self) -> TorchPredictor:
-        assert self.served.predictor
-        return self.served.predictor
+        return self.followed.now.predictor
 
     def __call__(self, method: str, path: str, body: Any = None, kind: str | None = None) -> Answer:
         return ask(self.port, method, path, body, kind)
@@ -52,19 +53,17 @@ class Client:
 
 
 @contextmanager
-def running(served: Served) -> Iterator[Client]:
-    with http_server(create_app(served)) as port:
-        yield Client(port, served)
-
-
-def built(artifacts: Path, kind: Kind = "classifier") -> Served:
+def running(artifacts: Path, kind: Kind = "classifier") -> Iterator[Client]:
     build(artifacts, kind)
-    return Served(artifacts, serving())
+    serving().write(artifacts)
+    followed = Followed(artifacts, partial(Served, artifacts))
+    with http_server(create_app(followed)) as port:
+        yield Client(port, followed)
 
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    with running(built(tmp_path_factory.mktemp("classifier"))) as client:
+    with running(tmp_path_factory.mktemp("classifier")) as client:
         yield client
 
 
@@ -105,7 +104,7 @@ def test_answers_are_as_the_page_documents_them(client: Client, path: str, body:
 
 def test_an_embedding_model_says_that_it_has_no_classes(tmp_path: Path) -> None:
     """404 that names the path to use, before the body is read."""
-    with running(built(tmp_path, "embedding")) as embedder:
+    with running(tmp_path, "embedding") as embedder:
         embedder("POST", "/classify", b"", JSON).refuses(404, "use /embed")
         assert embedder.embedded().status == 200
 
@@ -211,10 +210,10 @@ def test_a_client_that_leaves_drops_its_work(client: Client, monkeypatch: pytest
 
 def test_it_follows_what_is_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A request at work ends on the old model, the next is answered by the new one, and `model` is true in both."""
-    monkeypatch.setattr(followed, "POLL_S", 0.02)
-    monkeypatch.setattr(followed, "FOLLOWED", tmp_path / "followed")
+    monkeypatch.setattr(core_serving, "POLL_S", 0.02)
+    monkeypatch.setattr(core_serving, "FOLLOWED", tmp_path / "followed")
     build(tmp_path, "embedding", "other")
-    with running(built(tmp_path)) as client:
+    with running(tmp_path) as client:
         hold, at_work = threading.Event(), threading.Event()
         old = client.predictor._model
 
