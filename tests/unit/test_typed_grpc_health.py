@@ -148,25 +148,11 @@ async def serve(gateway: Gateway, model: str) -> None:
     await until(lambda: (gateway.artifacts / "followed").read_text() == model)
 
 
-async def test_a_call_at_work_ends_with_its_model_and_the_next_one_asks_the_new_one(gateway: Gateway) -> None:
-    """The gateway says that it has changed over only when the old model's last call has ended."""
-    gateway.torchserve.models = gateway.triton.models = (MODEL, OTHER)
-    gateway.triton.gate.clear()
-    early = asyncio.ensure_future(gateway.stub.Predict(REQUEST, metadata=to("triton")))
-    await until(lambda: gateway.triton.at_work > 0)
-    swap = asyncio.create_task(serve(gateway, OTHER))
-    await until(lambda: gateway.triton.at_work > 1)  # the new model's first photo
-    assert not swap.done()
-    gateway.triton.gate.set()
-    assert (await early).model == MODEL
-    await swap
-    for name in ("torchserve", "triton"):
-        assert (await gateway.stub.Predict(REQUEST, metadata=to(name))).model == OTHER
-        await gateway.becomes(SERVING, name)
-
-
 async def test_a_stream_changes_over_between_two_messages(gateway: Gateway) -> None:
-    """A stream may outlive many models: each message is answered by the one that is served when it comes."""
+    """A stream may outlive many models: each message is answered by the one that is served when it comes.
+
+    That a call at work ends with its model: tests/unit/test_core_serving.py.
+    """
     gateway.torchserve.models = gateway.triton.models = (MODEL, OTHER)
     stream = gateway.stub.PredictStream()
     for model in (MODEL, OTHER):
