@@ -5,8 +5,6 @@ import time
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Callable, Mapping
 
-from gateways.core.serving import ServingError
-
 PAUSE_S = 0.5
 
 
@@ -17,7 +15,7 @@ def main(server: str, about: str | None, steps: Mapping[str, Callable[[], object
     step = parser.parse_args().step
     try:
         steps[step]()
-    except (RuntimeError, OSError, ServingError) as error:
+    except (RuntimeError, OSError) as error:
         _, triton, reason = " ".join(str(error).split()).rpartition('{"error":"')
         if triton:  # its own words, without the traceback that follows them
             reason = reason.partition(r"\n")[0]

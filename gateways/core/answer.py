@@ -37,3 +37,9 @@ def top_k(logits: npt.NDArray[np.float32], labels: Sequence[str], k: int = TOP_K
     scores = softmax(logits)
     order = np.argsort(-scores, kind="stable")[:k]
     return tuple(Class(int(i), labels[i], float(scores[i])) for i in order)
+
+
+def predictions(outputs: Sequence[npt.NDArray[np.float32]], labels: Sequence[str], k: int = TOP_K) -> list[Prediction]:
+    """One per image, from the model's outputs: embeddings [N, D] and, where there are labels, logits [N, C]."""
+    classes = [top_k(row, labels, k) for row in outputs[1]] if labels else [()] * len(outputs[0])
+    return [Prediction(embedding, best) for embedding, best in zip(outputs[0], classes, strict=True)]

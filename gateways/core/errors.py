@@ -46,14 +46,9 @@ class ServeError(Exception):
         self.message = message
 
 
-def as_serve_error(error: BaseException) -> ServeError:
-    """What the client is told about `error`: itself if it was written for clients, else the fixed INTERNAL text."""
-    return error if isinstance(error, ServeError) else ServeError(Status.INTERNAL, INTERNAL_MESSAGE)
-
-
-def told(error: BaseException, log: Logger) -> ServeError:
-    """What the client is told, as as_serve_error; what it is not told goes into the server's log."""
-    known = as_serve_error(error)
-    if known is not error:
-        log.error("internal error", exc_info=error)
-    return known
+def told(error: BaseException, log: Logger, what: str = "internal error") -> ServeError:
+    """`error` itself if it was written for clients; else the fixed INTERNAL text, and the log has `what` failed."""
+    if isinstance(error, ServeError):
+        return error
+    log.error(what, exc_info=error)
+    return ServeError(Status.INTERNAL, INTERNAL_MESSAGE)

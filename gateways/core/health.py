@@ -15,7 +15,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 # The smallest honest question: an 8 x 8 grey JPEG.
@@ -32,7 +32,7 @@ STOP_GRACE_S = 3.0
 MESSAGE = 1000
 
 
-@dataclass(frozen=True)
+@dataclass
 class _State:
     """What one check leaves for the next, in /tmp (a tmpfs: gone when the container restarts)."""
 
@@ -40,6 +40,14 @@ class _State:
     progress: float | None = None
     answered: bool = False
     first_check: float = 0.0
+
+
+class Refused(RuntimeError):
+    """Another status than 200; the text has it, and the begin of the body."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
 
 
 def watch(
@@ -53,42 +61,44 @@ def watch(
     """Run one check and return the exit code for Docker: 0 healthy, 1 not; one line on stdout says why.
 
     `probe` runs one inference and raises when it fails; it must end by itself before Docker's timeout. `progress` reads
-    the server's count of successes. `heal` (default: end the server process) runs at the third failure in a row and at
-    every second one after it. Failures before the first answer count only after START_GRACE_S: a start may be slow.
+    the server's count of successes; where it cannot, only a probe is a proof. `heal` (default: end the server) runs at
+    the third failure in a row and at every second one after it. Failures before the first answer count only after
+    START_GRACE_S: a start may be slow.
     """
     path = folder / f"health.{name}"
-    state = _load(path)
-    count = _read(progress)
     try:
-        if count is not None and state.progress is not None and count > state.progress:
-            print(f"{name}: answering ({count - state.progress:g} since the last check)")
+        state = _State(**json.loads(path.read_text()))
+    except (OSError, ValueError, TypeError):
+        state = _State(first_check=time.time())
+    before, state.progress = state.progress, _read(progress)
+    try:
+        if before is not None and state.progress is not None and state.progress > before:
+            print(f"{name}: answering ({state.progress - before:g} since the last check)")
         else:
             probe()
-            count = _read(progress)
+            state.progress = _read(progress)
             print(f"{name}: answered a probe")
+        state.failures, state.answered = 0, True
     except Exception as error:
         starting = not state.answered and time.time() - state.first_check < START_GRACE_S
-        failures = 0 if starting else state.failures + 1
-        _store(path, replace(state, failures=failures, progress=count))
-        print(f"{name}: {'not ready yet' if starting else f'failure {failures}'}: {type(error).__name__}: {error}")
-        if failures >= FAILURES_TO_HEAL and (failures - FAILURES_TO_HEAL) % 2 == 0:
-            (heal or end_server)()
-        return 1
-    _store(path, replace(state, failures=0, progress=count, answered=True))
-    return 0
+        state.failures = 0 if starting else state.failures + 1
+        said = "not ready yet" if starting else f"failure {state.failures}"
+        print(f"{name}: {said}: {type(error).__name__}: {error}")
+    # In one step: a check that Docker cuts off leaves no half-written state.
+    draft = path.with_suffix(path.suffix + ".new")
+    draft.write_text(json.dumps(asdict(state)))
+    draft.replace(path)
+    if state.failures >= FAILURES_TO_HEAL and (state.failures - FAILURES_TO_HEAL) % 2 == 0:
+        (heal or end_server)()
+    return int(not state.answered or state.failures > 0)
 
 
 def end_server() -> None:
-    """End every child of PID 1 (the container's init): SIGTERM, then SIGKILL after STOP_GRACE_S."""
+    """End every process of this container but its init: SIGTERM, then SIGKILL after STOP_GRACE_S."""
     print("ending the server so that the container restarts", flush=True)
-    own = os.getpid()
-    for sig in (signal.SIGTERM, signal.SIGKILL):
-        for pid in _children_of_init():
-            if pid != own:
-                _kill(pid, sig)
-        deadline = time.monotonic() + STOP_GRACE_S
-        while _children_of_init() and time.monotonic() < deadline:
-            time.sleep(0.1)
+    os.kill(-1, signal.SIGTERM)  # all but process 1 and this one
+    time.sleep(STOP_GRACE_S)  # the container, and this check, may end here
+    os.kill(-1, signal.SIGKILL)
 
 
 def request(
@@ -100,69 +110,22 @@ def request(
     *,
     timeout: float,
 ) -> bytes:
-    """The body of a 200 of this container's own server. Raises RuntimeError on any other status."""
-    status, answer = call(method, port, path, body, headers, timeout=timeout)
-    if status != http.client.OK:
-        raise RuntimeError(f"{method} {path} answered {status}: {answer[:MESSAGE].decode(errors='replace')}")
-    return answer
-
-
-def call(
-    method: str,
-    port: int,
-    path: str,
-    body: bytes | None = None,
-    headers: Mapping[str, str] | None = None,
-    *,
-    timeout: float,
-) -> tuple[int, bytes]:
-    """One HTTP call to this container's own server: status and body."""
+    """The body of a 200 of this container's own server. Raises Refused on any other status."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
     try:
         connection.request(method, path, body, dict(headers or {}))
         response = connection.getresponse()
-        return response.status, response.read()
+        answer = response.read()
     finally:
         connection.close()
-
-
-def _children_of_init() -> list[int]:
-    """The pids whose parent is PID 1 and that still run (a zombie has ended)."""
-    pids = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            state, parent = stat.read_text().rpartition(")")[2].split()[:2]
-        except OSError:  # it ended while we looked
-            continue
-        if parent == "1" and state != "Z":
-            pids.append(int(stat.parent.name))
-    return pids
-
-
-def _kill(pid: int, sig: signal.Signals) -> None:
-    try:
-        os.kill(pid, sig)
-    except ProcessLookupError:
-        pass
+    if response.status != http.client.OK:
+        text = f"{method} {path} answered {response.status}: {answer[:MESSAGE].decode(errors='replace')}"
+        raise Refused(response.status, text)
+    return answer
 
 
 def _read(progress: Callable[[], float] | None) -> float | None:
-    """The success counter; None where there is none or it cannot be read (then only a probe is a proof)."""
     try:
         return progress() if progress else None
     except Exception:
         return None
-
-
-def _load(path: Path) -> _State:
-    try:
-        return _State(**json.loads(path.read_text()))
-    except (OSError, ValueError, TypeError):
-        return _State(first_check=time.time())
-
-
-def _store(path: Path, state: _State) -> None:
-    """Replace the file in one step: a check that Docker cuts off leaves no half-written state."""
-    draft = path.with_suffix(path.suffix + ".new")
-    draft.write_text(json.dumps(asdict(state)))
-    draft.replace(path)

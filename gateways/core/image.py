@@ -17,10 +17,18 @@ from gateways.core.errors import ServeError, Status
 
 MAX_BYTES = 20 * 1024 * 1024
 MAX_PIXELS = 50_000_000
+MAX_IMAGES = 32
+"""In one request."""
 
 # Pillow's own limit has a text of its own and a warning below it; decode() checks MAX_PIXELS itself, before decoding.
 Image.MAX_IMAGE_PIXELS = None
 ImageFile.LOAD_TRUNCATED_IMAGES = False
+
+
+def check_count(count: int) -> None:
+    """Refuse an empty request and one above the batch limit."""
+    if not 1 <= count <= MAX_IMAGES:
+        raise ServeError(Status.INVALID, f"{count} images: send 1 to {MAX_IMAGES} in one request")
 
 
 def decode(data: bytes, *, min_side: int, name: str = "image") -> Image.Image:

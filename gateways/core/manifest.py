@@ -6,12 +6,9 @@ from pathlib import Path
 from typing import Literal
 
 from gateways.core.preprocess import Preprocess
+from gateways.core.serving import ServingError
 
 SCHEMA = 1
-
-
-class ManifestError(RuntimeError):
-    """The artefacts are absent or unusable. The message says what to do."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +24,7 @@ class Manifest:
 
     @classmethod
     def load(cls, artifacts: Path, model: str) -> "Manifest":
-        """Read `artifacts`/`model`/manifest.json and labels.txt. Raises ManifestError."""
+        """Read `artifacts`/`model`/manifest.json and labels.txt. Raises ServingError."""
         directory = artifacts / model
         path = directory / "manifest.json"
         try:
@@ -40,8 +37,8 @@ class Manifest:
                 raise ValueError(f"{data['classes']} classes but {len(labels)} labels")
             return cls(directory, data["model"], data["kind"], data["weights"], Preprocess(**steps), labels)
         except FileNotFoundError as error:
-            raise ManifestError(
+            raise ServingError(
                 f"no artefacts of model {model!r}: {error.filename} is absent. Run the `models` service."
             ) from None
         except (OSError, AttributeError, KeyError, TypeError, ValueError) as error:
-            raise ManifestError(f"{path} cannot be used ({error!r}). Run the `models` service again.") from error
+            raise ServingError(f"{path} cannot be used ({error!r}). Run the `models` service again.") from error

@@ -1,6 +1,6 @@
 """What is served now: /artifacts/serving.json, written by the models service and scripts/swap, followed by the servers.
 
-A server that follows changes over between two requests: each ends with the model that it began with (Users).
+A server that follows changes over between two requests: each ends with the model that it began with (Followed).
 
 Standard library only: health checks read it every few seconds.
 """
@@ -9,12 +9,15 @@ import asyncio
 import json
 import logging
 import os
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, Generic, NoReturn, Protocol, TypeVar
+from weakref import WeakKeyDictionary
 
+ARTIFACTS = Path(os.environ.get("ARTIFACTS", "/artifacts"))
+"""Where the artefacts are."""
 SCHEMA = 1
 NAME = "serving.json"
 NEXT = "serving.next.json"
@@ -29,7 +32,7 @@ log = logging.getLogger(__name__)
 
 
 class ServingError(RuntimeError):
-    """Nothing says what is served. The message says what to do."""
+    """Nothing says what is served, or its artefacts are absent or unusable. The message says what to do."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,7 @@ class Serving:
     swapped: bool = False
 
     @classmethod
-    def load(cls, artifacts: Path, name: str = NAME) -> "Serving":
+    def load(cls, artifacts: Path = ARTIFACTS, name: str = NAME) -> "Serving":
         """Read `artifacts`/serving.json. Raises ServingError."""
         path = artifacts / name
         try:
@@ -77,46 +80,78 @@ class Serving:
         )
 
 
-async def follow(artifacts: Path, now: Serving, switch: Callable[[Serving], Awaitable[None]]) -> NoReturn:
-    """Call `switch` whenever another model than `now` is to be served; until it succeeds, again every RETRY_S."""
-    while True:
-        await asyncio.sleep(POLL_S)
-        try:
-            found = Serving.load(artifacts)
-            if (found.model, found.images) != (now.model, now.images):
-                await switch(found)
-                log.info("serving %s", found.model)
-                now = found
-        except Exception as error:  # what was served before goes on being served
-            log.error("cannot follow %s: the old model stays", NAME, exc_info=error)
-            await asyncio.sleep(RETRY_S)
-
-
-class Users:
-    """The requests that began with one model."""
-
-    def __init__(self) -> None:
-        self._count = 0
-
-    @contextmanager
-    def one(self) -> Iterator[None]:
-        """For as long as one request lasts."""
-        self._count += 1
-        try:
-            yield
-        finally:
-            self._count -= 1
-
-    async def gone(self) -> None:
-        """Wait until the last one has ended, DRAIN_S at most."""
-        try:
-            async with asyncio.timeout(DRAIN_S):
-                while self._count:
-                    await asyncio.sleep(0.05)
-        except TimeoutError:
-            log.warning("requests of the old model did not end within %g s", DRAIN_S)
-
-
 def followed(serving: Serving) -> None:
     """Tell scripts/swap that this server serves it."""
     FOLLOWED.write_text(serving.model)
+
+
+class Answering(Protocol):
+    """What answers requests while one thing is served: `ready` to do so instead of `old`, closed after the last."""
+
+    serving: Serving
+
+    async def ready(self, old: Any) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+A = TypeVar("A", bound=Answering)
+
+
+class Followed(Generic[A]):
+    """What answers now: what `make` makes of serving.json, beside the old one whenever another model is to be served.
+
+    Use as `async with`. A request ends with the one that it began with; until the new one is ready the old one stays.
+    """
+
+    def __init__(self, artifacts: Path, make: Callable[[Serving], A]) -> None:
+        """Raises ServingError, and what `make` raises."""
+        self._artifacts = artifacts
+        self._make = make
+        self.now = make(Serving.load(artifacts))
+        self._at_work: WeakKeyDictionary[A, int] = WeakKeyDictionary()
+
+    async def __aenter__(self) -> "Followed[A]":
+        await self.now.ready(None)
+        followed(self.now.serving)
+        self._follower = asyncio.create_task(self._follow())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._follower.cancel()
+        await self.now.close()
+
+    @contextmanager
+    def use(self) -> Iterator[A]:
+        """What answers one request, to its end."""
+        now = self.now
+        self._at_work[now] = self._at_work.get(now, 0) + 1
+        try:
+            yield now
+        finally:
+            self._at_work[now] -= 1
+
+    async def _follow(self) -> NoReturn:
+        while True:
+            await asyncio.sleep(POLL_S)
+            try:
+                found, now = Serving.load(self._artifacts), self.now.serving
+                if (found.model, found.images) != (now.model, now.images):
+                    await self._change_over(found)
+            except Exception as error:  # what was served before goes on being served
+                log.error("cannot follow %s: the old model stays", NAME, exc_info=error)
+                await asyncio.sleep(RETRY_S)
+
+    async def _change_over(self, serving: Serving) -> None:
+        new = self._make(serving)
+        await new.ready(self.now)
+        old, self.now = self.now, new
+        try:
+            async with asyncio.timeout(DRAIN_S):
+                while self._at_work.get(old):
+                    await asyncio.sleep(0.05)
+        except TimeoutError:
+            log.warning("requests of the old model did not end within %g s", DRAIN_S)
+        await old.close()
+        followed(serving)
+        log.info("serving %s", serving.model)

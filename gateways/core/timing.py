@@ -21,11 +21,6 @@ class Stages:
         """Add a duration that was measured elsewhere; the same stage twice is summed."""
         self._ms[name] = self._ms.get(name, 0.0) + ms
 
-    def merge(self, other: "Stages") -> None:
-        """Add the stages of `other`: what a batch shares."""
-        for name, ms in other._ms.items():
-            self.add(name, ms)
-
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
         """Measure the body, also when it raises: a failed decode took its time too."""

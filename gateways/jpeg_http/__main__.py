@@ -4,28 +4,24 @@ LISTEN is its host:port, by default port 8000 of every address.
 """
 
 import logging
-import os
 import sys
-from pathlib import Path
+from functools import partial
 
-from gateways.core.manifest import ManifestError
-from gateways.core.serving import Serving, ServingError
+from gateways.core.serving import ARTIFACTS, Followed, ServingError
 from gateways.jpeg_http import PORT
 from gateways.jpeg_http.app import create_app
 from gateways.jpeg_http.served import Served
 from gateways.upstreams.torch import DeviceError
 from gateways.web.server import serve
 
-ARTIFACTS = Path(os.environ.get("ARTIFACTS", "/artifacts"))
-
 
 def main() -> None:
     logging.getLogger("python_multipart").setLevel(logging.ERROR)  # it warns about what the client is told anyway
     try:
-        served = Served(ARTIFACTS, Serving.load(ARTIFACTS))
-    except (DeviceError, ManifestError, ServingError) as error:
+        followed = Followed(ARTIFACTS, partial(Served, ARTIFACTS))
+    except (DeviceError, ServingError) as error:
         sys.exit(f"jpeg-http: {error}")
-    serve(create_app(served), PORT)
+    serve(create_app(followed), PORT)
 
 
 if __name__ == "__main__":

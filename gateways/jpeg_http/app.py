@@ -22,6 +22,7 @@ from gateways.core.answer import Prediction
 from gateways.core.errors import ServeError, Status
 from gateways.core.health import PHOTO
 from gateways.core.manifest import Manifest
+from gateways.core.serving import Followed
 from gateways.core.timing import Stages
 from gateways.jpeg_http import body, schema
 from gateways.jpeg_http.served import Served
@@ -50,12 +51,12 @@ Every answer has a `Server-Timing` header: preprocess, queue, compute, encode, t
 """
 
 
-def create_app(served: Served) -> ASGIApp:
-    """The application over what is `served`, which it enters at start-up and leaves at shutdown."""
+def create_app(followed: Followed[Served]) -> ASGIApp:
+    """The application over what is served, which it enters at start-up and leaves at shutdown."""
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        async with served:
+        async with followed:
             yield
 
     app = FastAPIOffline(
@@ -67,7 +68,7 @@ def create_app(served: Served) -> ASGIApp:
         lifespan=lifespan,
     )
     handle_errors(app, what_there_is="GET /docs lists what there is")
-    _add_routes(app, served)
+    _add_routes(app, followed)
     return Timed(Admission(app))
 
 
@@ -75,13 +76,13 @@ def _about(manifest: Manifest) -> dict[str, str]:
     return {"model": manifest.model, "weights": manifest.weights}
 
 
-def _add_routes(app: FastAPI, served: Served) -> None:
+def _add_routes(app: FastAPI, followed: Followed[Served]) -> None:
     async def answer(
         request: Request, read: Callable[[Request], Awaitable[list[bytes]]], key: str, *, classes: bool = False
     ) -> Response:
         """One model from the first byte to the last, whatever is swapped meanwhile."""
-        async with served.use() as predictor:
-            manifest = predictor.manifest
+        with followed.use() as served:
+            predictor, manifest = served.predictor, served.predictor.manifest
             if classes and manifest.kind != "classifier":
                 raise ServeError(Status.UNIMPLEMENTED, f"{manifest.model} has no classes, only embeddings: use /embed")
             work = predictor.predict(await read(request), stages=stages_of(request), timeout=TIMEOUT_S)
@@ -115,9 +116,10 @@ def _add_routes(app: FastAPI, served: Served) -> None:
 
         While the served model takes no photos, 200 says that this server can tell so.
         """
-        if served.predictor is None:
-            return _json(stages_of(request), {"status": "ok", "model": served.serving.model})
-        async with served.use() as predictor:
+        with followed.use() as served:
+            if not served.serving.images:
+                return _json(stages_of(request), {"status": "ok", "model": served.serving.model})
+            predictor = served.predictor
             if time.monotonic() - predictor.last_answer > HEALTH_FRESH_S:
                 try:
                     await predictor.predict([PHOTO], stages=stages_of(request), timeout=HEALTH_TIMEOUT_S)

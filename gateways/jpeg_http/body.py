@@ -4,8 +4,8 @@ import orjson
 from starlette.datastructures import UploadFile
 from starlette.requests import Request
 
-from gateways.core.batch import MAX_IMAGES, check_count
 from gateways.core.errors import ServeError, Status
+from gateways.core.image import MAX_IMAGES, check_count
 from gateways.core.text import unbase64
 from gateways.web.body import expect, form, whole
 

@@ -8,7 +8,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from gateways.core.batch import MAX_IMAGES
+from gateways.core.answer import Class
+from gateways.core.image import MAX_IMAGES
 
 
 class Base64Images(BaseModel):
@@ -30,28 +31,23 @@ class ImageForm(BaseModel):
     )
 
 
-class Embeddings(BaseModel):
+class Answer(BaseModel):
+    """What every answer says of the model."""
+
+    model: str
+    weights: Literal["real", "random"] = Field(description="random: the numbers mean nothing, only the time does")
+
+
+class Embeddings(Answer):
     """One embedding per image, in the order sent."""
 
     embeddings: list[list[float]]
-    model: str
-    weights: Literal["real", "random"] = Field(description="random: the numbers mean nothing, only the time does")
 
 
-class ClassScore(BaseModel):
-    """One class of the model."""
+class Classes(Answer):
+    """The five most likely classes per image, best first, in the order sent; a score is a probability, 0 to 1."""
 
-    index: int
-    label: str
-    score: float = Field(description="probability, 0 to 1")
-
-
-class Classes(BaseModel):
-    """The five most likely classes per image, best first, in the order sent."""
-
-    classes: list[list[ClassScore]]
-    model: str
-    weights: Literal["real", "random"] = Field(description="random: the numbers mean nothing, only the time does")
+    classes: list[list[Class]]
 
 
 class Error(BaseModel):
@@ -67,12 +63,12 @@ class ErrorAnswer(BaseModel):
     error: Error
 
 
-def request_body(*content: tuple[str, dict[str, Any]]) -> dict[str, Any]:
-    """The OpenAPI `requestBody` for these (content type, schema) pairs."""
-    return {"requestBody": {"required": True, "content": {kind: {"schema": schema} for kind, schema in content}}}
+def request_body(content: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """The OpenAPI `requestBody` for the schema of each content type."""
+    return {"requestBody": {"required": True, "content": {kind: {"schema": one} for kind, one in content.items()}}}
 
 
-BASE64_BODY = request_body(("application/json", Base64Images.model_json_schema()))
+BASE64_BODY = request_body({"application/json": Base64Images.model_json_schema()})
 JPEG_BODY = request_body(
-    ("image/jpeg", {"type": "string", "format": "binary"}), ("multipart/form-data", ImageForm.model_json_schema())
+    {"image/jpeg": {"type": "string", "format": "binary"}, "multipart/form-data": ImageForm.model_json_schema()}
 )

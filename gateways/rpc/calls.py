@@ -13,15 +13,10 @@ log = logging.getLogger(__name__)
 Context = grpc.aio.ServicerContext[bytes, object]
 
 
-def code(status: Status) -> grpc.StatusCode:
-    """The gRPC status code of a core status: the only place that picks one."""
-    return grpc.StatusCode[status.grpc]
-
-
 def refusal(error: BaseException) -> tuple[grpc.StatusCode, str]:
     """What `abort` tells the client; what the client may not know goes into the log."""
-    failure: ServeError = told(error, log)
-    return code(failure.status), failure.message
+    failure = told(error, log)
+    return grpc.StatusCode[failure.status.grpc], failure.message
 
 
 def metadata(context: Context, key: str) -> str | None:
@@ -43,9 +38,9 @@ class UnknownMethods(grpc.GenericRpcHandler):
         self._text = text
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> "grpc.RpcMethodHandler[bytes, bytes]":
-        method = handler_call_details.method
+        unknown = ServeError(Status.UNIMPLEMENTED, self._text.format(handler_call_details.method))
 
         async def refuse(_: AsyncIterator[bytes], context: Context) -> None:
-            await context.abort(code(Status.UNIMPLEMENTED), self._text.format(method))
+            await context.abort(*refusal(unknown))
 
         return grpc.stream_stream_rpc_method_handler(refuse)

@@ -7,22 +7,19 @@ LISTEN is its own host:port, by default port 50051 of every address.
 import os
 import sys
 from functools import partial
-from pathlib import Path
 
-from gateways.core.manifest import ManifestError
-from gateways.core.serving import ServingError
+from gateways.core.serving import ARTIFACTS, ServingError
 from gateways.rpc.server import serve
 from gateways.typed_grpc import PORT
 from gateways.typed_grpc.server import running
 
 
 def main() -> None:
-    artifacts = Path(os.environ.get("ARTIFACTS", "/artifacts"))
     torchserve_url = os.environ.get("TORCHSERVE_URL", "http://torchserve:8080")
     triton_address = os.environ.get("TRITON_ADDRESS", "triton:8001")
     try:
-        serve(partial(running, artifacts, torchserve_url, triton_address), PORT)
-    except (ServingError, ManifestError) as error:
+        serve(partial(running, ARTIFACTS, torchserve_url, triton_address), PORT)
+    except ServingError as error:
         sys.exit(str(error))
 
 

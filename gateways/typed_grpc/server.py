@@ -1,6 +1,5 @@
 """The running gateway: what listens, what it tells about its health, and how it starts, changes over and stops."""
 
-import asyncio
 import logging
 import os
 from collections.abc import AsyncIterator
@@ -11,9 +10,8 @@ from pathlib import Path
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
-from gateways.core.errors import ServeError
 from gateways.core.manifest import Manifest
-from gateways.core.serving import Serving, follow, followed
+from gateways.core.serving import Followed, Serving
 from gateways.rpc.server import KEPT_ALIVE, at_most, describe, listening
 from gateways.typed_grpc.service import SERVICE, VisionService
 from gateways.typed_grpc.upstreams import DEFAULT, NAMES, Served
@@ -45,48 +43,25 @@ async def running(artifacts: Path, torchserve_url: str, triton_address: str, add
 
     def served_of(serving: Serving) -> Served:
         if not serving.images:
-            return Served(serving)
+            return Served(report, serving)
         manifest = Manifest.load(artifacts, serving.model)
         upstreams = TorchServe(torchserve_url, manifest.model), Triton(triton_address, manifest, threads=threads)
-        return Served(serving, manifest, upstreams)
-
-    async def switch(serving: Serving) -> None:
-        """Between two calls, when the new model has answered here; the old one's calls at work end first."""
-        new, old = served_of(serving), vision.served
-        try:
-            for upstream in new.upstreams.values():
-                await upstream.answered_once()
-        except ServeError:
-            await new.close()
-            raise
-        old.unwatch()
-        vision.served = new
-        await new.watch(report)
-        await old.users.gone()
-        await old.close()
-        followed(serving)
+        return Served(report, serving, manifest, upstreams)
 
     for name in NAMES:
         await report(name, False)
-    vision = VisionService(served_of(Serving.load(artifacts)), threads)
+    followed = Followed(artifacts, served_of)
     server = grpc.aio.server(options=(*KEPT_ALIVE, *at_most(MAX_MESSAGE_BYTES)))
-    server.add_generic_rpc_handlers((vision.handlers(),))
+    server.add_generic_rpc_handlers((VisionService(followed, threads).handlers(),))
     health_pb2_grpc.add_HealthServicer_to_server(statuses, server)
     describe(server, SERVICE, health.SERVICE_NAME, unknown=UNKNOWN)
     try:
-        async with listening(server, address) as port:
-            serving = vision.served.serving
-            log.info("serving %s on port %d", serving.model, port)
-            await vision.served.watch(report)
-            followed(serving)
-            follower = asyncio.create_task(follow(artifacts, serving, switch))
+        async with followed, listening(server, address) as port:
+            log.info("serving %s on port %d", followed.now.serving.model, port)
             try:
                 yield port
             finally:
                 log.info("stopping")
-                follower.cancel()
-                vision.served.unwatch()
                 await statuses.enter_graceful_shutdown()
     finally:
-        await vision.served.close()
         threads.shutdown(wait=False, cancel_futures=True)

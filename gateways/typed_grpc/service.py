@@ -6,10 +6,12 @@ from concurrent.futures import Executor
 
 import grpc
 from fiveway.vision.v1 import vision_pb2 as pb
+from google.rpc import status_pb2
 
 from gateways.core.errors import ServeError, Status
 from gateways.core.image import opened
 from gateways.core.messages import parse
+from gateways.core.serving import Followed
 from gateways.core.timing import Stages
 from gateways.rpc.calls import Context, metadata, refusal, timing
 from gateways.typed_grpc import convert
@@ -26,9 +28,8 @@ PIPELINE = 8
 class VisionService:
     """The contract's service. Requests arrive as bytes, so that one that is no message gets our status, not UNKNOWN."""
 
-    def __init__(self, served: Served, threads: Executor) -> None:
-        self.served = served
-        """What new calls, and the next messages of a stream, are answered by."""
+    def __init__(self, followed: Followed[Served], threads: Executor) -> None:
+        self._followed = followed
         self._threads = threads
         self._at_work = 0
 
@@ -61,7 +62,7 @@ class VisionService:
         """Bidirectional: answers in order, at most PIPELINE at work; a failed message is answered with its error."""
         stages, name = Stages(), metadata(context, "x-backend")
         try:
-            self.served.choose(name)
+            self._followed.now.choose(name)
         except ServeError as error:
             await context.abort(*refusal(error), timing(stages))
         slots = asyncio.Semaphore(PIPELINE)
@@ -86,31 +87,33 @@ class VisionService:
         """One message's answer or error. No timeout: gRPC cancels the whole stream at its deadline."""
         stages = Stages()
         try:
-            message = parse(pb.PredictStreamRequest, body).request
-            answer = await self._answer(message, name, stages, None)
+            request = parse(pb.PredictStreamRequest, body).request
+            answer = await self._answer(request, name, stages, None)
         except Exception as error:
-            return pb.PredictStreamResponse(error=convert.error(*refusal(error)), server_timing=stages.header())
+            code, message = refusal(error)
+            failure = status_pb2.Status(code=code.value[0], message=message)
+            return pb.PredictStreamResponse(error=failure, server_timing=stages.header())
         return pb.PredictStreamResponse(response=answer, server_timing=stages.header())
 
     async def _answer(
         self, message: pb.PredictRequest, name: str | None, stages: Stages, timeout: float | None
     ) -> pb.PredictResponse:
         """Check, predict, convert. `timeout` is what is left of the client's deadline, in seconds."""
-        served = self.served
+        served = self._followed.now
         watched = served.choose(name)
         upstream = watched.upstream
-        asked = convert.request(message, upstream=upstream.name, max_top_k=upstream.max_top_k)
+        convert.check(message, upstream=upstream.name, max_top_k=upstream.max_top_k)
         if self._at_work >= MAX_AT_WORK:
             raise ServeError(
                 Status.OVERLOADED, f"{MAX_AT_WORK} batches are at work already: try again, with a growing pause"
             )
         self._at_work += 1
         try:
-            with served.users.one():
-                await asyncio.get_running_loop().run_in_executor(self._threads, _check, asked.images)
-                predictions = await watched.predict(asked.images, stages=stages, timeout=timeout, top_k=asked.top_k)
+            with self._followed.use():
+                await asyncio.get_running_loop().run_in_executor(self._threads, _check, message.images)
+                predictions = await watched.predict(message.images, stages=stages, timeout=timeout, top_k=message.top_k)
                 assert served.manifest  # it has upstreams
-                return convert.response(predictions, asked, served.manifest)
+                return convert.response(predictions, message, served.manifest)
         finally:
             self._at_work -= 1
 

@@ -3,14 +3,16 @@
 import asyncio
 import contextlib
 import logging
+import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Self
 
 from gateways.core.answer import Prediction
 from gateways.core.errors import ServeError, Status
 from gateways.core.health import PHOTO
 from gateways.core.manifest import Manifest
-from gateways.core.serving import Serving, Users
+from gateways.core.serving import Serving
 from gateways.core.timing import Stages
 from gateways.upstreams.torchserve import TorchServe
 from gateways.upstreams.triton import Triton
@@ -64,23 +66,20 @@ class Watched:
         be in somebody's measurement.
         """
         name = self.upstream.name
-        serving = False
-        seen = 0
-        answered: int | None = None
+        serving, seen = False, math.nan
         while True:
-            now = await self.upstream.answered()
-            moved = now is not None and answered is not None and now > answered
-            if (self.successes > seen or moved) and not self.suspect.is_set():
-                failure = None
-                answered = now
-            else:
-                failure = await self._probe()
-                answered = await self.upstream.answered()  # our own answer proves nothing the next time
+            answered, failure = await self._answered(), None
+            if self.suspect.is_set() or not answered > seen:
+                try:
+                    await self.answered_once()
+                except Exception as error:
+                    failure = error
+                answered = await self._answered()  # our own answer proves nothing the next time
             self.suspect.clear()
-            seen = self.successes
+            seen = answered
             if serving is not (failure is None):
                 serving = failure is None
-                log.info("%s: %s", name, "serving" if serving else f"not serving: {failure}")
+                log.info("%s: %s", name, "serving" if serving else f"not serving: {failure!r}")
                 await report(name, serving)
             if serving:
                 with contextlib.suppress(TimeoutError):
@@ -88,25 +87,21 @@ class Watched:
             else:
                 await asyncio.sleep(RETRY_EVERY_S)
 
-    async def _probe(self) -> str | None:
-        """None when a prediction was answered, else why it was not."""
-        try:
-            await self.answered_once()
-        except ServeError as error:
-            return error.message
-        except Exception as error:
-            return repr(error)
-        return None
+    async def _answered(self) -> float:
+        """How much was answered, here and at the server itself; NaN, which is not more than anything, if unknown."""
+        return self.successes + await self.upstream.answered()
 
 
 class Served:
     """What is served, and the upstreams that answer it: none while the model takes no photos."""
 
-    def __init__(self, serving: Serving, manifest: Manifest | None = None, upstreams: Iterable[Upstream] = ()) -> None:
+    def __init__(
+        self, report: Report, serving: Serving, manifest: Manifest | None = None, upstreams: Iterable[Upstream] = ()
+    ) -> None:
         self.serving = serving
         self.manifest = manifest
         self.upstreams: Mapping[str, Watched] = {one.name: Watched(one) for one in upstreams}
-        self.users = Users()
+        self._report = report
         self._watchers: list[asyncio.Task[None]] = []
 
     def choose(self, name: str | None) -> Watched:
@@ -121,17 +116,29 @@ class Served:
                 Status.INVALID, f"x-backend is {name!r}: send {choices}, or leave it out for {DEFAULT}"
             ) from None
 
-    async def watch(self, report: Report) -> None:
-        """Report its upstreams from now on; without any, healthy means that this gateway can say so."""
+    async def ready(self, old: Self | None) -> None:
+        """Report its upstreams from now on; without any, healthy means that this gateway can say so.
+
+        An `old` one is reported until the new model has answered here.
+        """
+        if old:
+            try:
+                for one in self.upstreams.values():
+                    await one.answered_once()
+            except Exception:
+                await self.close()
+                raise
+            old.unwatch()
         if not self.upstreams:
             for name in NAMES:
-                await report(name, True)
-        self._watchers = [asyncio.create_task(one.watch(report)) for one in self.upstreams.values()]
+                await self._report(name, True)
+        self._watchers = [asyncio.create_task(one.watch(self._report)) for one in self.upstreams.values()]
 
     def unwatch(self) -> None:
         for watcher in self._watchers:
             watcher.cancel()
 
     async def close(self) -> None:
+        self.unwatch()
         for one in self.upstreams.values():
             await one.upstream.close()

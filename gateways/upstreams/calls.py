@@ -7,6 +7,8 @@ from typing import Any
 
 from gateways.core.errors import ServeError, Status
 
+LIMIT_S = 60.0
+
 
 async def together[T](calls: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     """The results in order. The first failure cancels the rest and is raised itself, not inside an ExceptionGroup."""
@@ -19,9 +21,9 @@ async def together[T](calls: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
 
 
 @asynccontextmanager
-async def within(limit_s: float, timeout: float | None, server: str) -> AsyncIterator[None]:
-    """Cancel the body after `limit_s` seconds, or `timeout` where that is less. Raises ServeError then."""
-    limit = limit_s if timeout is None else min(timeout, limit_s)
+async def within(timeout: float | None, server: str) -> AsyncIterator[None]:
+    """Cancel the body after LIMIT_S seconds, or `timeout` where that is less. Raises ServeError then."""
+    limit = LIMIT_S if timeout is None else min(timeout, LIMIT_S)
     try:
         async with asyncio.timeout(limit):
             yield

@@ -14,6 +14,8 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
+from itertools import accumulate, islice
 from pathlib import Path
 from typing import Self
 
@@ -21,9 +23,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from gateways.core.answer import Prediction, top_k
-from gateways.core.batch import MAX_IMAGES, check_count
-from gateways.core.errors import ServeError, Status, as_serve_error
+from gateways.core.answer import Prediction, predictions
+from gateways.core.errors import ServeError, Status, told
+from gateways.core.image import MAX_IMAGES, check_count
 from gateways.core.manifest import Manifest
 from gateways.core.timing import Stages
 
@@ -79,11 +81,7 @@ class Model:
         batch = torch.from_numpy(tensors[0] if len(tensors) == 1 else np.concatenate(tensors))
         with torch.inference_mode():
             outputs = self._model(batch.to(self._device, memory_format=torch.channels_last))
-        embeddings = outputs[0].cpu().numpy()
-        if not self._labels:
-            return [Prediction(embedding, ()) for embedding in embeddings]
-        logits = outputs[1].cpu().numpy()
-        return [Prediction(e, top_k(scores, self._labels)) for e, scores in zip(embeddings, logits, strict=True)]
+        return predictions([output.cpu().numpy() for output in outputs], self._labels)
 
 
 @dataclass(eq=False)
@@ -143,10 +141,11 @@ class TorchPredictor:
 
     async def _decode(self, jpegs: Sequence[bytes]) -> Tensor:
         """Float32 [n, 3, H, W]. The first bad image fails the request; images not begun are dropped."""
-        loop = asyncio.get_running_loop()
+        loop, tensor = asyncio.get_running_loop(), self.manifest.preprocess.tensor
+        names = [f"images[{i}]" for i in range(len(jpegs))] if len(jpegs) > 1 else ["image"]
         jobs = [
-            loop.run_in_executor(self._decoders, self._tensor, jpeg, f"images[{i}]" if len(jpegs) > 1 else "image")
-            for i, jpeg in enumerate(jpegs)
+            loop.run_in_executor(self._decoders, partial(tensor, jpeg, name=name))
+            for jpeg, name in zip(jpegs, names, strict=True)
         ]
         try:
             return np.stack([await job for job in jobs])
@@ -154,9 +153,6 @@ class TorchPredictor:
             for job in jobs:
                 if not job.cancel() and not job.cancelled():
                     job.exception()  # a second bad image: asked for, so that asyncio does not log it
-
-    def _tensor(self, jpeg: bytes, name: str) -> Tensor:
-        return self.manifest.preprocess.tensor(jpeg, name=name)
 
     async def _enqueue(self, tensors: Tensor, stages: Stages) -> list[Prediction]:
         work = _Work(tensors, stages, asyncio.get_running_loop().create_future(), time.perf_counter())
@@ -169,13 +165,8 @@ class TorchPredictor:
 
     def _take(self) -> list[_Work]:
         """The oldest requests that fit one batch together, out of the queue."""
-        taken: list[_Work] = []
-        images = 0
-        for work in self._queue:
-            images += len(work.tensors)
-            if images > MAX_IMAGES:
-                break
-            taken.append(work)
+        images = accumulate(len(work.tensors) for work in self._queue)
+        taken = [work for work, total in zip(self._queue, images, strict=True) if total <= MAX_IMAGES]
         for work in taken:
             del self._queue[work]
         return taken
@@ -188,29 +179,21 @@ class TorchPredictor:
             while batch := self._take():
                 start = time.perf_counter()
                 try:
-                    answers = await loop.run_in_executor(self._worker, self._model, [work.tensors for work in batch])
+                    answers = iter(
+                        await loop.run_in_executor(self._worker, self._model, [work.tensors for work in batch])
+                    )
                 except Exception as error:
-                    log.exception("a batch of %d failed", len(batch))
-                    self._fail(batch, as_serve_error(error))
-                else:
-                    self.last_answer = time.monotonic()
-                    self._deliver(batch, answers, start)
+                    failure = told(error, log, f"a batch of {len(batch)} failed")
+                    for work in batch:
+                        if not work.answer.done():
+                            work.answer.set_exception(failure)
+                    continue
+                end = time.perf_counter()
+                self.last_answer = time.monotonic()
+                for work in batch:
+                    mine = list(islice(answers, len(work.tensors)))
+                    if not work.answer.done():  # its caller may have gone meanwhile
+                        work.stages.add("queue", (start - work.queued_at) * 1e3)
+                        work.stages.add("compute", (end - start) * 1e3)
+                        work.answer.set_result(mine)
             await self._arrived.wait()
-
-    @staticmethod
-    def _deliver(batch: list[_Work], answers: list[Prediction], start: float) -> None:
-        end = time.perf_counter()
-        first = 0
-        for work in batch:
-            mine = answers[first : first + len(work.tensors)]
-            first += len(work.tensors)
-            if not work.answer.done():  # its caller may have gone meanwhile
-                work.stages.add("queue", (start - work.queued_at) * 1e3)
-                work.stages.add("compute", (end - start) * 1e3)
-                work.answer.set_result(mine)
-
-    @staticmethod
-    def _fail(batch: list[_Work], error: ServeError) -> None:
-        for work in batch:
-            if not work.answer.done():
-                work.answer.set_exception(error)

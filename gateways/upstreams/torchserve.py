@@ -22,25 +22,14 @@ log = logging.getLogger(__name__)
 CONNECTIONS = 64
 
 
-class _Class(msgspec.Struct):
-    index: int
-    label: str
-    score: float
-
-
 class _Answer(msgspec.Struct):
     """What the handler answers for one image."""
 
     embedding: list[float]
-    classes: list[_Class]
-
-
-class _Refusal(msgspec.Struct):
-    message: str
+    classes: tuple[Class, ...]
 
 
 _answer = msgspec.json.Decoder(_Answer)
-_refusal = msgspec.json.Decoder(_Refusal)
 
 
 class TorchServe:
@@ -50,10 +39,8 @@ class TorchServe:
     # The handler answers its five best classes, whatever is asked.
     max_top_k: int | None = TOP_K
 
-    def __init__(self, url: str, model: str, *, limit_s: float = 60.0) -> None:
-        self._path = f"/predictions/{model}"
+    def __init__(self, url: str, model: str) -> None:
         self._model = model
-        self._limit_s = limit_s
         self._http = aiohttp.ClientSession(
             url,
             # A restarted container may come back with another address: names are kept for 2 s only.
@@ -67,19 +54,19 @@ class TorchServe:
     ) -> list[Prediction]:
         """See gateways.upstreams. `backend` in `stages` holds the calls, TorchServe's own preprocessing included."""
         with stages.stage("backend"):
-            async with within(self._limit_s, timeout, "TorchServe"):
+            async with within(timeout, "TorchServe"):
                 return await together(self._one(i, jpeg, top_k) for i, jpeg in enumerate(jpegs))
 
-    async def answered(self) -> int | None:
+    async def answered(self) -> float:
         """TorchServe's REST interface has no such count."""
-        return None
+        return 0
 
     async def close(self) -> None:
         await self._http.close()
 
     async def _one(self, index: int, jpeg: bytes, top_k: int) -> Prediction:
         try:
-            async with self._http.post(self._path, data=jpeg) as response:
+            async with self._http.post(f"/predictions/{self._model}", data=jpeg) as response:
                 status, body = response.status, await response.read()
         except aiohttp.ClientError as error:
             log.warning("TorchServe: %s: %s", type(error).__name__, error)
@@ -89,8 +76,7 @@ class TorchServe:
         if status != 200:
             raise self._refused(index, status, body)
         answer = _answer.decode(body)
-        classes = tuple(Class(c.index, c.label, c.score) for c in answer.classes[:top_k])
-        return Prediction(np.asarray(answer.embedding, dtype=np.float32), classes)
+        return Prediction(np.asarray(answer.embedding, dtype=np.float32), answer.classes[:top_k])
 
     def _refused(self, index: int, status: int, body: bytes) -> ServeError:
         """TorchServe's refusal in words for our client. Only what the handler wrote about an image is passed on."""
@@ -111,7 +97,7 @@ class TorchServe:
 def _message(body: bytes, name: str) -> str:
     """What the handler says about the one image that it saw, under the image's `name` in the client's request."""
     try:
-        words = _refusal.decode(body).message
-    except ValueError:
+        words = str(msgspec.json.decode(body)["message"])
+    except (ValueError, LookupError, TypeError):
         words = "TorchServe refused it"
     return name + words.removeprefix("image") if words.startswith("image ") else f"{name}: {words}"

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from functools import partial
@@ -12,8 +13,7 @@ import numpy.typing as npt
 from tritonclient.grpc import service_pb2 as kserve
 from tritonclient.grpc import service_pb2_grpc as kserve_grpc
 
-from gateways.core.answer import TOP_K, Prediction
-from gateways.core.answer import top_k as best
+from gateways.core.answer import TOP_K, Prediction, predictions
 from gateways.core.errors import ServeError, Status
 from gateways.core.manifest import Manifest
 from gateways.core.timing import Stages
@@ -34,7 +34,8 @@ _CHANNEL = (
     ("grpc.keepalive_timeout_ms", 10_000),
 )
 STATISTICS_TIMEOUT_S = 2.0
-_FAILED = "Triton failed, it may be restarting or full: try again in a few seconds"
+# INTERNAL is what a dead model process answers until Triton's health check heals it.
+FAILED = {grpc.StatusCode[name] for name in ("UNAVAILABLE", "INTERNAL", "CANCELLED", "RESOURCE_EXHAUSTED", "UNKNOWN")}
 
 
 class Triton:
@@ -43,10 +44,9 @@ class Triton:
     name = "triton"
     max_top_k: int | None = None
 
-    def __init__(self, address: str, manifest: Manifest, *, threads: Executor, limit_s: float = 60.0) -> None:
+    def __init__(self, address: str, manifest: Manifest, *, threads: Executor) -> None:
         self._manifest = manifest
         self._threads = threads
-        self._limit_s = limit_s
         self._channel = grpc.aio.insecure_channel(address, options=_CHANNEL)
         self._stub = kserve_grpc.GRPCInferenceServiceStub(self._channel)
 
@@ -54,20 +54,21 @@ class Triton:
         self, jpegs: Sequence[bytes], *, stages: Stages, timeout: float | None, top_k: int = TOP_K
     ) -> list[Prediction]:
         """See gateways.upstreams. `preprocess` in `stages` includes the wait for a free thread."""
-        async with within(self._limit_s, timeout, "Triton"):
+        async with within(timeout, "Triton"):
             with stages.stage("preprocess"):
                 batch = await self._tensor(jpegs)
             with stages.stage("backend"):
                 outputs = await self._infer(batch)
-        return self._predictions(outputs, top_k)
+        names = ("embedding", "logits") if self._manifest.labels else ("embedding",)
+        return predictions([outputs[name] for name in names], self._manifest.labels, top_k)
 
-    async def answered(self) -> int | None:
-        """How many requests for the model Triton has answered, whoever asked; None when it does not say."""
+    async def answered(self) -> float:
+        """How many requests for the model Triton has answered, whoever asked; NaN when it does not say."""
         request = kserve.ModelStatisticsRequest(name=self._manifest.model)
         try:
             statistics = await self._stub.ModelStatistics(request, timeout=STATISTICS_TIMEOUT_S)
         except grpc.aio.AioRpcError:
-            return None
+            return math.nan
         return sum(version.inference_stats.success.count for version in statistics.model_stats)
 
     async def close(self) -> None:
@@ -98,25 +99,13 @@ class Triton:
             for output, raw in zip(answer.outputs, answer.raw_output_contents, strict=True)
         }
 
-    def _predictions(self, outputs: Mapping[str, npt.NDArray[np.float32]], top_k: int) -> list[Prediction]:
-        labels = self._manifest.labels
-        embeddings = outputs["embedding"]
-        classes = [best(row, labels, top_k) for row in outputs["logits"]] if labels else [()] * len(embeddings)
-        return [Prediction(embedding, row) for embedding, row in zip(embeddings, classes, strict=True)]
-
     def _failed(self, error: grpc.aio.AioRpcError) -> ServeError:
         log.warning("Triton: %s: %s", error.code().name, error.details())
-        match error.code():
-            case grpc.StatusCode.NOT_FOUND:
-                return not_loaded("Triton", self._manifest.model)
-            # INTERNAL is what a dead model process answers until Triton's health check heals it.
-            case (
-                grpc.StatusCode.UNAVAILABLE
-                | grpc.StatusCode.INTERNAL
-                | grpc.StatusCode.CANCELLED
-                | grpc.StatusCode.RESOURCE_EXHAUSTED
-                | grpc.StatusCode.UNKNOWN
-            ):
-                return ServeError(Status.UNAVAILABLE, _FAILED)
-            case code:  # we made the request, so a wrong one is our fault
-                raise RuntimeError(f"Triton refused our request: {code.name}: {error.details()}") from error
+        if error.code() is grpc.StatusCode.NOT_FOUND:
+            return not_loaded("Triton", self._manifest.model)
+        if error.code() in FAILED:
+            return ServeError(
+                Status.UNAVAILABLE, "Triton failed, it may be restarting or full: try again in a few seconds"
+            )
+        # We made the request, so a wrong one is our fault.
+        raise RuntimeError(f"Triton refused our request: {error.code().name}: {error.details()}") from error

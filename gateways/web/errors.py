@@ -9,7 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from gateways.core.errors import ServeError, Status, as_serve_error
+from gateways.core.errors import ServeError, Status, told
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ def handle_errors(app: Starlette, *, what_there_is: str) -> None:
     app.add_exception_handler(ServeError, serve_error)
     app.add_exception_handler(HTTPException, http_error)
     app.add_exception_handler(ClientDisconnect, _gone)
-    app.add_exception_handler(Exception, bug)
+    app.add_exception_handler(Exception, serve_error)
 
 
 def not_allowed(request: Request, allow: str) -> Response:
@@ -39,9 +39,9 @@ def not_allowed(request: Request, allow: str) -> Response:
     return _error(405, Status.UNIMPLEMENTED.grpc, text, {"Allow": allow})
 
 
-async def serve_error(_: Request, error: Exception) -> Response:
-    """The answer to a failure; the client never sees what was not written for it."""
-    known = as_serve_error(error)
+async def serve_error(request: Request, error: Exception) -> Response:
+    """The answer to a failure; the client never sees what was not written for it, and the log has it."""
+    known = told(error, log, f"{request.method} {request.url.path} failed")
     return _error(known.status.http, known.status.grpc, known.message)
 
 
@@ -53,9 +53,3 @@ def _error(http: int, code: str, message: str, headers: dict[str, str] | None = 
 async def _gone(_: Request, __: Exception) -> Response:
     """Nobody reads this answer; the server log stays quiet."""
     return Response(status_code=499)
-
-
-async def bug(request: Request, error: Exception) -> Response:
-    """The answer to what nobody expected; the log has it."""
-    log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    return await serve_error(request, error)

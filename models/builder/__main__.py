@@ -12,9 +12,8 @@ from pathlib import Path
 
 from gateways.core.serving import NAME, NEXT, ServingError
 from models.builder.build import accelerator, locked, make_current
-from models.builder.errors import BuildError
 from models.builder.serving import prepare, serve
-from models.builder.spec import Spec
+from models.builder.spec import BuildError, Spec
 
 # Without a GPU a model that needs no hub and answers in milliseconds; with one the published study's.
 DEFAULT_MODELS = {"cpu": "efficientnet_lite0", "gpu": "openclip_vit_b32"}

@@ -10,8 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from models.builder.currency import Accelerator, build_key, inputs, why_stale
-from models.builder.errors import BuildError
-from models.builder.spec import Spec
+from models.builder.spec import BuildError, Spec
 
 
 def say(text: str) -> None:
@@ -42,22 +41,18 @@ def make_current(spec: Spec, artifacts: Path, *, force: bool = False) -> None:
     work.chmod(0o755)
     try:
         loaded = export(spec, key, accelerator(), work)
-        replace(directory, work)
+        # Interrupted half way there is no `directory`, never half of one.
+        old = work.with_name(f"{work.name}.old")
+        if directory.exists():
+            directory.rename(old)
+        work.rename(directory)
+        shutil.rmtree(old, ignore_errors=True)
     finally:
         shutil.rmtree(work, ignore_errors=True)
     if loaded.weights == "random":
         say(f"WARNING: {spec.name} has RANDOM WEIGHTS: {loaded.source}")
         say("WARNING: its answers mean nothing; with the network there, build again with --force")
     say(f"{spec.name} is ready, {loaded.weights} weights ({time.monotonic() - started:.1f} s)")
-
-
-def replace(directory: Path, new: Path) -> None:
-    """Put `new` in the place of `directory`. Interrupted half way there is no `directory`, never half of one."""
-    old = new.with_name(f"{new.name}.old")
-    if directory.exists():
-        directory.rename(old)
-    new.rename(directory)
-    shutil.rmtree(old, ignore_errors=True)
 
 
 @contextmanager

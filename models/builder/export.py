@@ -89,8 +89,16 @@ def models(spec: ImageSpec, loaded: Loaded, tensors: dict[str, Tensor], director
         torch.jit.trace(loaded.module, example).save(str(script))
         onnx_file = directory / "repository" / spec.name / "1" / "model.onnx"
         write_onnx(spec, loaded, example, onnx_file)
-    parity.check("TorchScript", names, wanted, run_script(script, batch))
-    return parity.check("ONNX", names, wanted, run_onnx(onnx_file, batch))
+    traced = torch.jit.load(str(script))
+    session = onnxruntime.InferenceSession(str(onnx_file), providers=["CPUExecutionProvider"])
+    forms: dict[str, Callable[[Tensor], list[Tensor]]] = {
+        "TorchScript": lambda part: [output.numpy() for output in traced(torch.from_numpy(part))],
+        "ONNX": lambda part: session.run(None, {"image": part}),
+    }
+    for form, run in forms.items():  # two batch sizes: the first photo alone, and the others
+        answers = [np.concatenate(pair) for pair in zip(run(batch[:1]), run(batch[1:]), strict=True)]
+        agreement = parity.check(form, names, wanted, answers)
+    return agreement
 
 
 def write_onnx(spec: ImageSpec, loaded: Loaded, example: torch.Tensor, path: Path) -> None:
@@ -111,23 +119,6 @@ def write_onnx(spec: ImageSpec, loaded: Loaded, example: torch.Tensor, path: Pat
         dynamo=False,
     )
     onnx.checker.check_model(str(path))
-
-
-def run_script(path: Path, batch: Tensor) -> list[Tensor]:
-    """The outputs of the saved file, as in_two_batches says."""
-    model = torch.jit.load(str(path))
-    return in_two_batches(lambda part: [output.numpy() for output in model(torch.from_numpy(part))], batch)
-
-
-def run_onnx(path: Path, batch: Tensor) -> list[Tensor]:
-    """As run_script, on ONNX Runtime's CPU provider."""
-    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    return in_two_batches(lambda part: session.run(None, {"image": part}), batch)
-
-
-def in_two_batches(run: Callable[[Tensor], list[Tensor]], batch: Tensor) -> list[Tensor]:
-    """The outputs for the first photo alone and the others as one batch: two batch sizes."""
-    return [np.concatenate(pair) for pair in zip(run(batch[:1]), run(batch[1:]), strict=True)]
 
 
 def write_labels(spec: ImageSpec, directory: Path) -> None:
@@ -161,10 +152,7 @@ def triton(spec: ImageSpec, loaded: Loaded, accelerator: Accelerator, directory:
 
 def triton_jpeg(spec: ImageSpec, models: Path) -> None:
     """<model>_jpeg in the repository `models`: <model>_preprocess and then <model>, which must be there."""
-    for name, text in (
-        (f"{spec.name}_preprocess", repository.preprocess_config(spec)),
-        (f"{spec.name}_jpeg", repository.jpeg_config(spec)),
-    ):
+    for name, text in repository.jpeg_configs(spec).items():
         (models / name / "1").mkdir(parents=True)
         (models / name / "config.pbtxt").write_text(text)
     shutil.copyfile(DECODER, models / f"{spec.name}_preprocess" / "1" / "model.py")

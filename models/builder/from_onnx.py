@@ -7,24 +7,31 @@ import onnxruntime
 from onnx import TensorProto, helper
 from torch import Tensor, nn
 
-from models.builder.errors import BuildError
-from models.builder.spec import ImageSpec
+from models.builder.spec import BuildError, ImageSpec
 
 
 class Outputs(nn.Module):
-    """image [N,3,H,W] -> (embedding [N,D],) or (embedding [N,D], logits [N,C]): of a plain module."""
+    """image [N,3,H,W] -> (embedding [N,D],) or (embedding [N,D], logits [N,C]): of a plain module.
 
-    def __init__(self, module: nn.Module) -> None:
+    One that answers logits is cut in front of its last layer, `head`.
+    """
+
+    def __init__(self, module: nn.Module, head: str = "") -> None:
         super().__init__()
+        self.head = module.get_submodule(head) if head else None
+        if head:
+            module.set_submodule(head, nn.Identity())
         self.trunk = module
 
     def forward(self, image: Tensor) -> tuple[Tensor, ...]:
         answer = self.trunk(image)
+        if self.head is not None:
+            return answer, self.head(answer)
         return (answer,) if isinstance(answer, Tensor) else tuple(answer)
 
 
 def named(path: Path, spec: ImageSpec, scratch: Path) -> Path:
-    """A copy of the graph with input `image` and the spec's outputs, simplified. Raises SpecError.
+    """A copy of the graph with input `image` and the spec's outputs, simplified. Raises BuildError.
 
     ONNX Runtime's basic optimisations stay within standard ONNX: constants are folded and renaming nodes go, which
     the converter below needs.

@@ -9,7 +9,7 @@ from urllib.request import urlopen
 
 from torch.hub import download_url_to_file
 
-from models.builder.errors import BuildError
+from models.builder.spec import BuildError
 
 SECONDS_TO_ANSWER = 5
 CA_BUNDLE = Path("/run/secrets/ca")
@@ -20,14 +20,10 @@ class Unreachable(BuildError):
     """No hub gave the file."""
 
 
-class BadDownload(BuildError):
-    """The hub is there, but what came is not the file."""
-
-
 def fetch(url: str, sha256: str, path: Path) -> None:
     """Download `url` to `path`. `sha256` is the digest's hex or the start of it.
 
-    Raises Unreachable when there is no good answer within SECONDS_TO_ANSWER; BadDownload when an answer began and broke
+    Raises Unreachable when there is no good answer within SECONDS_TO_ANSWER; BuildError when an answer began and broke
     off, or has another digest: that is no reason to go on without the weights.
     """
     if CA_BUNDLE.is_file() and CA_BUNDLE.stat().st_size:  # a plain `up` hands in an empty one
@@ -38,9 +34,9 @@ def fetch(url: str, sha256: str, path: Path) -> None:
         _reach(url)
         download_url_to_file(url, str(path), sha256, progress=False)
     except (OSError, HTTPException) as error:
-        raise BadDownload(f"the download of {url} broke off ({error}): run this again") from error
+        raise BuildError(f"the download of {url} broke off ({error}): run this again") from error
     except RuntimeError as error:  # its "invalid hash value", with both of them
-        raise BadDownload(
+        raise BuildError(
             f"{url}: {error}: run this again; if that does not help, something between here and the hub answers in its "
             "place, or the file there is not the one of model.toml"
         ) from error

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from models.builder.errors import BuildError
+from models.builder.spec import BuildError
 
 Outputs = Sequence[npt.NDArray[np.float32]]
 
@@ -26,14 +26,10 @@ class Parity:
     min_cosine: float
 
 
-class Disagreement(BuildError):
-    """An export does not answer what PyTorch answers: it must not be served."""
-
-
 def check(what: str, names: Sequence[str], wanted: Outputs, got: Outputs) -> Parity:
-    """Compare outputs [photos, width], the embedding first. Raises Disagreement beyond the limits, and for NaN."""
+    """Compare outputs [photos, width], the embedding first. Raises BuildError beyond the limits, and for NaN."""
     if [a.shape for a in wanted] != [b.shape for b in got]:
-        raise Disagreement(f"{what} answers shapes {[b.shape for b in got]}, PyTorch {[a.shape for a in wanted]}")
+        raise BuildError(f"{what} answers shapes {[b.shape for b in got]}, PyTorch {[a.shape for a in wanted]}")
     errors = np.stack([np.abs(a - b).max(axis=1) for a, b in zip(wanted, got, strict=True)])  # [outputs, photos]
     scales = np.array([np.abs(a).max() for a in wanted])[:, None]
     cosines = _cosine(wanted[0], got[0])
@@ -41,7 +37,7 @@ def check(what: str, names: Sequence[str], wanted: Outputs, got: Outputs) -> Par
     result = Parity(len(names), float(errors.max()), float(cosines.min()))
     if bad.any():
         worst = int(np.argmax(np.nan_to_num((errors / scales).max(axis=0), nan=np.inf)))
-        raise Disagreement(
+        raise BuildError(
             f"{what} disagrees with PyTorch on {int(bad.sum())} of {len(names)} photos, most on {names[worst]}: "
             f"largest difference {result.max_abs:.3g} (allowed: {MAX_ERROR:g} of the largest value), "
             f"smallest cosine {result.min_cosine:.6f} (allowed: {MIN_COSINE})"

@@ -25,8 +25,11 @@ AT_ONCE = {"max_queue_delay_microseconds": 0}
 
 
 def text(source: str, about: dict[str, Any]) -> str:
-    """config.pbtxt of a model that is made from the spec `source`; `about` is its ModelConfig in JSON form."""
-    config = MessageToString(ParseDict(about, ModelConfig()))
+    """config.pbtxt of a model that is made from the spec `source`; `about` is its ModelConfig in JSON form.
+
+    Where that does not say how large a batch may be, it is MAX_BATCH.
+    """
+    config = MessageToString(ParseDict({"max_batch_size": MAX_BATCH} | about, ModelConfig()))
     return f"# Made by the models service from models/{source}/model.toml.\n{config}"
 
 
@@ -50,7 +53,6 @@ def config(spec: ImageSpec, name: str, weights: str, accelerator: Accelerator, c
     about = {
         "name": name,
         "backend": "onnxruntime",
-        "max_batch_size": MAX_BATCH,
         "input": [tensor("image", "FP32", shape)],
         "output": _outputs(spec, labels="labels.txt"),
         "dynamic_batching": AT_ONCE,
@@ -59,9 +61,7 @@ def config(spec: ImageSpec, name: str, weights: str, accelerator: Accelerator, c
     }
     if accelerator == "gpu":
         zeros = {"image": {"data_type": "TYPE_FP32", "dims": shape, "zero_data": True}}
-        about["model_warmup"] = [
-            {"name": f"batch {batch}", "batch_size": batch, "inputs": zeros} for batch in WARM_BATCHES
-        ]
+        about["model_warmup"] = [{"name": f"batch {n}", "batch_size": n, "inputs": zeros} for n in WARM_BATCHES]
     if checksum:
         # One alone: NVIDIA's backend would hand a GPU instance's graph to OpenVINO as well where it is named.
         one = [_tensorrt(shape, checksum)] if accelerator == "gpu" else [{"name": "openvino"}]
@@ -69,38 +69,28 @@ def config(spec: ImageSpec, name: str, weights: str, accelerator: Accelerator, c
     return text(spec.name, about)
 
 
-def preprocess_config(spec: ImageSpec) -> str:
-    """config.pbtxt of `<model>_preprocess`, servers/triton/jpeg/model.py: JPEG files to the model's input."""
-    about = {
-        "name": f"{spec.name}_preprocess",
+def jpeg_configs(spec: ImageSpec) -> dict[str, str]:
+    """config.pbtxt of `<model>_preprocess`, JPEG files to the model's input, and of `<model>_jpeg`, which is both."""
+    preprocess, whole, jpeg = f"{spec.name}_preprocess", f"{spec.name}_jpeg", tensor("jpeg", "STRING", [1])
+    first = {
+        "name": preprocess,
         "backend": "python",
-        "max_batch_size": MAX_BATCH,
-        "input": [tensor("jpeg", "STRING", [1])],
+        "input": [jpeg],
         "output": [tensor("image", "FP32", _image(spec))],
         # What is waiting is decoded together, by as many threads as there are cores.
         "dynamic_batching": AT_ONCE,
         "instance_group": [{"count": 1, "kind": "KIND_CPU"}],
         "parameters": parameters({"preprocess": json.dumps(asdict(spec.preprocess))}),
     }
-    return text(spec.name, about)
-
-
-def jpeg_config(spec: ImageSpec) -> str:
-    """config.pbtxt of `<model>_jpeg`: JPEG files in, `<model>`'s outputs out."""
-    about = {
-        "name": f"{spec.name}_jpeg",
+    steps = [_step(preprocess, ["jpeg"], ["image"]), _step(spec.name, ["image"], spec.outputs)]
+    both = {
+        "name": whole,
         "platform": "ensemble",
-        "max_batch_size": MAX_BATCH,
-        "input": [tensor("jpeg", "STRING", [1])],
+        "input": [jpeg],
         "output": _outputs(spec),
-        "ensemble_scheduling": {
-            "step": [
-                _step(f"{spec.name}_preprocess", ["jpeg"], ["image"]),
-                _step(spec.name, ["image"], spec.outputs),
-            ]
-        },
+        "ensemble_scheduling": {"step": steps},
     }
-    return text(spec.name, about)
+    return {preprocess: text(spec.name, first), whole: text(spec.name, both)}
 
 
 def _image(spec: ImageSpec) -> list[int]:

@@ -16,8 +16,7 @@ from typing import BinaryIO
 
 from gateways.core.serving import NEXT, Serving, ServingError
 from models.builder.build import make_current, say
-from models.builder.errors import BuildError
-from models.builder.spec import Spec
+from models.builder.spec import BuildError, Spec
 
 REPOSITORY = Path("/repository")
 BESIDE = ("_trt", "_jpeg", "_preprocess")

@@ -13,27 +13,13 @@ from pathlib import Path
 from typing import Literal
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from models.builder import from_onnx
 from models.builder.hub import Unreachable, fetch
-from models.builder.spec import ImageSpec, SpecError, Weights
+from models.builder.spec import BuildError, ImageSpec, Weights
 
 SEED = 0
-
-
-class TwoOutputs(nn.Module):
-    """image [N,3,H,W] -> (embedding [N,D], logits [N,C]): the module cut in front of its last layer."""
-
-    def __init__(self, module: nn.Module, head: str) -> None:
-        super().__init__()
-        self.head = module.get_submodule(head)
-        module.set_submodule(head, nn.Identity())
-        self.trunk = module
-
-    def forward(self, image: Tensor) -> tuple[Tensor, Tensor]:
-        embedding = self.trunk(image)
-        return embedding, self.head(embedding)
 
 
 @dataclass(frozen=True)
@@ -84,7 +70,7 @@ def torchvision(name: str, weights: Path | None) -> nn.Module:
     checkpoints.mkdir(exist_ok=True)
     named = [entry for entry in models.get_model_weights(name) if Path(entry.url).name == weights.name]
     if not named:
-        raise SpecError(f"torchvision's {name} has no weights {weights.name}: take the url from its weights enum")
+        raise BuildError(f"torchvision's {name} has no weights {weights.name}: take the url from its weights enum")
     weights.rename(checkpoints / weights.name)
     return models.get_model(name, weights=named[0])
 
@@ -106,7 +92,7 @@ SOURCES: dict[str, Callable[[str, Path | None], nn.Module]] = {
 
 
 def load(spec: ImageSpec, scratch: Path) -> Loaded:
-    """The model of `spec`; a download lands in `scratch`. Raises SpecError and hub.BadDownload.
+    """The model of `spec`; a download lands in `scratch`. Raises BuildError and hub.BuildError.
 
     Where the hub cannot be reached the weights are random, from a fixed seed: same shapes, same speed, no meaning.
     """
@@ -120,13 +106,12 @@ def load(spec: ImageSpec, scratch: Path) -> Loaded:
     except Unreachable as reason:
         weights, origin = None, Origin("random", f"random, seed {SEED}: {reason}")
     torch.manual_seed(SEED)
-    module = SOURCES[spec.source.kind](spec.source.name, weights)
-    cut = TwoOutputs(module, spec.source.head) if spec.source.head else from_onnx.Outputs(module)
-    return Loaded(origin.weights, origin.source, cut.float().eval())
+    module = from_onnx.Outputs(SOURCES[spec.source.kind](spec.source.name, weights), spec.source.head)
+    return Loaded(origin.weights, origin.source, module.float().eval())
 
 
 def file_of(weights: Weights, scratch: Path) -> tuple[Path, Origin]:
-    """The file of weights: where a package has it, or downloaded to `scratch`. Raises Unreachable and BadDownload."""
+    """The file of weights: where a package has it, or downloaded to `scratch`. Raises Unreachable and BuildError."""
     if weights.file:
         return _installed(weights.file), Origin("real", weights.file)
     path = scratch / weights.url.rsplit("/", 1)[-1]
@@ -149,9 +134,9 @@ LABELS: dict[str, Callable[[], list[str]]] = {"imagenet": _imagenet, "magika": _
 
 
 def labels(name: str) -> list[str]:
-    """The class labels called `name` in a spec, by class index. Raises SpecError."""
+    """The class labels called `name` in a spec, by class index. Raises BuildError."""
     if name not in LABELS:
-        raise SpecError(
+        raise BuildError(
             f"labels {name!r} are not known (known: {', '.join(LABELS)}): add them to models/builder/sources.py"
         )
     return LABELS[name]()
@@ -162,8 +147,8 @@ def _installed(file: str) -> Path:
     package, _, rest = file.partition("/")
     found = importlib.util.find_spec(package)
     if not found or not found.origin:
-        raise SpecError(f"package {package} is not installed: add it to the group models in pyproject.toml")
+        raise BuildError(f"package {package} is not installed: add it to the group models in pyproject.toml")
     path = Path(found.origin).parent / rest
     if not path.is_file():
-        raise SpecError(f"package {package} has no {rest}: look for another name in this version")
+        raise BuildError(f"package {package} has no {rest}: look for another name in this version")
     return path

@@ -12,13 +12,12 @@ from typing import Literal, Self
 import msgspec
 
 from gateways.core.preprocess import Preprocess
-from models.builder.errors import BuildError
 
 MODELS = Path(__file__).parents[1]
 
 
-class SpecError(BuildError):
-    """The model is unknown or its model.toml is wrong. The message says which file and what to do."""
+class BuildError(Exception):
+    """The artefacts cannot be made. The message is one line: what is wrong and what to do."""
 
 
 class Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -85,16 +84,16 @@ class Spec(Table, frozen=True):
     kind: str
     weights: Weights
 
-    def wrong(self, reason: str) -> SpecError:
+    def wrong(self, reason: str) -> BuildError:
         """What to raise where its model.toml does not fit the model."""
-        return SpecError(f"models/{self.name}/model.toml: {reason}")
+        return BuildError(f"models/{self.name}/model.toml: {reason}")
 
     @classmethod
     def load(cls, name: str, models: Path = MODELS) -> Self:
-        """Read `models`/`name`/model.toml. Raises SpecError, also when it is another sort of spec than `cls`."""
+        """Read `models`/`name`/model.toml. Raises BuildError, also when it is another sort of spec than `cls`."""
         known = sorted(path.parent.name for path in models.glob("*/model.toml"))
         if name not in known:
-            raise SpecError(f"no such model: set MODEL to one of {', '.join(known)}, or add models/<name>/model.toml")
+            raise BuildError(f"no such model: set MODEL to one of {', '.join(known)}, or add models/<name>/model.toml")
         try:
             data = tomllib.loads((models / name / "model.toml").read_text())
             if "name" in data:
@@ -107,7 +106,7 @@ class Spec(Table, frozen=True):
                 raise ValueError(f"preprocess contains unknown field {', '.join(sorted(unknown))}")
         except ValueError as error:
             text = f"models/{name}/model.toml: {error} (docs/models.md describes every field)"
-            raise SpecError(text) from error
+            raise BuildError(text) from error
         if not isinstance(spec, cls):
             raise spec.wrong(f"kind {kind} does not fit here")
         return spec

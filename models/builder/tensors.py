@@ -27,7 +27,7 @@ def export(spec: TensorsSpec, directory: Path, scratch: Path) -> Origin:
 
 
 def config(spec: TensorsSpec, path: Path) -> str:
-    """config.pbtxt of an ONNX file: what our own backend would complete, narrowed by the spec. Raises SpecError.
+    """config.pbtxt of an ONNX file: what our own backend would complete, narrowed by the spec. Raises BuildError.
 
     Triton makes batches where the first dimension of every tensor is open.
     """
@@ -60,7 +60,7 @@ def config(spec: TensorsSpec, path: Path) -> str:
 
 
 def narrowed(spec: TensorsSpec, tensor: Tensor) -> Tensor:
-    """With the shape that the spec gives it. Raises SpecError where the graph has another."""
+    """With the shape that the spec gives it. Raises BuildError where the graph has another."""
     shape = spec.inputs[tensor.name].shape if tensor.name in spec.inputs else ()
     if not shape:
         return tensor

@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-ARTIFACTS = Path("/artifacts")
-
 ANSWERED = Path("/tmp/answered")
 """Touched whenever the model has answered: the proof of life that the healthcheck reads."""
 

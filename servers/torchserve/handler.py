@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -22,12 +23,13 @@ import numpy.typing as npt
 import orjson
 
 from gateways.core.answer import Prediction
-from gateways.core.errors import ServeError, Status, as_serve_error
+from gateways.core.errors import ServeError, Status, told
 from gateways.core.manifest import Manifest
+from gateways.core.serving import ARTIFACTS
 from gateways.core.text import unbase64
 from gateways.core.timing import Stages
 from gateways.upstreams.torch import Model, give_back_memory, pick_device
-from servers.torchserve import ANSWERED, ARTIFACTS, RETIRED
+from servers.torchserve import ANSWERED, RETIRED
 
 JSON = "application/json"
 TAKEN = ("", "image/jpeg", "application/octet-stream", "multipart/form-data", JSON)
@@ -43,24 +45,21 @@ def jpeg_of(fields: Mapping[str, Any], content_type: str) -> bytes:
     """
     kind = content_type.partition(";")[0].strip().lower()
     if kind not in TAKEN:
-        text = f"content-type is {kind}: send image/jpeg, or {JSON} with" + ' {"image": "<base64>"}'
+        text = f'content-type is {kind}: send image/jpeg, or {JSON} with {{"image": "<base64>"}}'
         raise ServeError(Status.UNSUPPORTED_MEDIA, text)
     value = fields.get("body", fields.get("data"))
     if value is None:
         raise ServeError(Status.INVALID, 'no image: send it as the body, or under the key "data"')
     data = bytes(value)
-    return _from_json(data) if kind == JSON or data[:1] == b"{" else data
-
-
-def _from_json(data: bytes) -> bytes:
+    if kind != JSON and data[:1] != b"{":
+        return data
     try:
         message = orjson.loads(data)
     except orjson.JSONDecodeError as error:
         raise ServeError(Status.INVALID, f'the body is not JSON ({error}): send {{"image": "<base64>"}}') from None
-    text = message.get("image") if isinstance(message, dict) else None
-    if not isinstance(text, str):
+    if not isinstance(message, dict) or not isinstance(message.get("image"), str):
         raise ServeError(Status.INVALID, 'the field "image" is missing or not a string: send {"image": "<base64>"}')
-    return unbase64(text, '"image"')
+    return unbase64(message["image"], '"image"')
 
 
 class JpegHandler:
@@ -82,13 +81,12 @@ class JpegHandler:
         """One JSON answer per request, in order; status and Server-Timing are set on the context."""
         stages = [Stages() for _ in data]
         types = [_header(context.get_all_request_header(i), "content-type") for i in range(len(data))]
-        answers: Sequence[Prediction | ServeError]
         if (retired := RETIRED / self._manifest.model).exists():
             retired.touch()
-            answers = [self._refuse()] * len(data)
+            answers: list[Any] = [self._refuse()] * len(data)
         else:
-            model = self._load()
-            answers = self._predict(model, list(self._decoders.map(self._decode, data, types, stages)), stages)
+            answers = list(self._decoders.map(self._decode, data, types, stages))
+            self._predict(answers, stages)
         bodies = []
         for i, answer in enumerate(answers):
             with stages[i].stage("encode"):
@@ -120,25 +118,19 @@ class JpegHandler:
             with stages.stage("preprocess"):
                 return self._manifest.preprocess.tensor(jpeg_of(fields, content_type))[None]
         except Exception as error:
-            if not isinstance(error, ServeError):
-                log.exception("decode failed")
-            return as_serve_error(error)
+            return told(error, log, "decode failed")
 
-    def _predict(
-        self, model: Model, decoded: list[npt.NDArray[np.float32] | ServeError], stages: list[Stages]
-    ) -> list[Prediction | ServeError]:
-        """One batch of all good tensors; errors stay at their places."""
-        good = [i for i, item in enumerate(decoded) if not isinstance(item, ServeError)]
-        answers: list[Any] = list(decoded)
-        if good:
-            compute = Stages()
-            with compute.stage("compute"):
-                predictions = model([answers[i] for i in good])
+    def _predict(self, answers: list[Any], stages: Sequence[Stages]) -> None:
+        """Put a Prediction in the place of each tensor, all as one batch; errors stay at their places."""
+        model = self._load()
+        if good := [i for i, item in enumerate(answers) if not isinstance(item, ServeError)]:
+            start = perf_counter()
+            predictions = model([answers[i] for i in good])
+            ms = (perf_counter() - start) * 1e3
             for i, prediction in zip(good, predictions, strict=True):
                 answers[i] = prediction
-                stages[i].merge(compute)
+                stages[i].add("compute", ms)
             ANSWERED.touch()
-        return answers
 
     def _encode(self, answer: Prediction | ServeError) -> tuple[bytes, int]:
         """The JSON body and its HTTP status."""

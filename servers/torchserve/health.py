@@ -10,14 +10,14 @@ from functools import partial
 
 from gateways.core.health import PHOTO, request, watch
 from gateways.core.serving import Serving
-from servers.torchserve import ANSWERED, ARTIFACTS
+from servers.torchserve import ANSWERED
 
 INFERENCE = 8080
 TIMEOUT_S = 8.0
 
 
 def main() -> int:
-    serving = Serving.load(ARTIFACTS)
+    serving = Serving.load()
     if not serving.images:
         return watch(partial(request, "GET", INFERENCE, "/ping", timeout=TIMEOUT_S), "torchserve")
     probe = partial(predict, serving.model, TIMEOUT_S)

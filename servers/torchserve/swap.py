@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 from gateways.core.health import request
 from gateways.core.serving import NEXT, Serving, followed
 from servers import swap
-from servers.torchserve import ARTIFACTS, RETIRED
+from servers.torchserve import RETIRED
 from servers.torchserve.health import predict
 
 MANAGEMENT = 8081
@@ -25,14 +25,14 @@ QUIET_S = 30.0
 
 
 def print_model() -> None:
-    serving = Serving.load(ARTIFACTS)
+    serving = Serving.load()
     RETIRED.mkdir(exist_ok=True)
     print(serving.model if serving.images else "")
     followed(serving)
 
 
 def load_next() -> None:
-    serving = Serving.load(ARTIFACTS, NEXT)
+    serving = Serving.load(name=NEXT)
     if not serving.images:
         return
     _forget_the_quiet(serving.model)
@@ -46,7 +46,7 @@ def load_next() -> None:
 
 
 def tidy() -> None:
-    serving = Serving.load(ARTIFACTS)
+    serving = Serving.load()
     for model in _registered() - ({serving.model} if serving.images else set()):
         (RETIRED / model).touch()
     followed(serving)

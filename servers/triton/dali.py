@@ -9,6 +9,7 @@ DALI fails a whole batch for one photo, and nvJPEG may take files that a route m
 before it, and what it fails is decoded again by gateways/core, which says what is wrong with which photo.
 """
 
+import math
 import sys
 import traceback
 from collections.abc import Sequence
@@ -38,11 +39,6 @@ class _Photo:
     jpeg: npt.NDArray[np.uint8]
     blocks: tuple[int, int, int, int, int]
     """[rows, scale, columns, scale, 3]: each scale x scale pixels of the photo become one."""
-
-    @property
-    def pixels(self) -> int:
-        rows, scale, columns, _, _ = self.blocks
-        return rows * columns * scale**2
 
 
 class Dali:
@@ -122,11 +118,12 @@ def _runs(photos: Sequence[_Photo]) -> list[list[_Photo]]:
     runs: list[list[_Photo]] = []
     pixels = 0
     for photo in photos:
-        if not runs or len(runs[-1]) == MAX_PHOTOS or pixels + photo.pixels > MAX_PIXELS:
+        more = math.prod(photo.blocks[:4])
+        if not runs or len(runs[-1]) == MAX_PHOTOS or pixels + more > MAX_PIXELS:
             runs.append([])
             pixels = 0
         runs[-1].append(photo)
-        pixels += photo.pixels
+        pixels += more
     return runs
 
 

@@ -8,25 +8,24 @@ A model that could not be loaded makes the container unhealthy, but loading it a
 A model that is not in /artifacts/serving.json comes or goes with a swap: left alone. Without that file, all count.
 """
 
-import http.client
 import json
 import math
 import os
 import signal
 import sys
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gateways.core.health import call, end_server, request, watch
+from gateways.core.health import Refused, end_server, request, watch
 from gateways.core.serving import Serving, ServingError
 
 PORT = 8000
 PROBE_S = 5.0
 LOAD_S = 60.0
 # How our backend opens the text of its errors (backends/onnxruntime/model.py).
-ANSWERED = b"onnxruntime: "
-ARTIFACTS = Path("/artifacts")
+ANSWERED = "onnxruntime: "
 
 Json = Any
 
@@ -51,7 +50,7 @@ def main() -> int:
 def _served() -> set[str]:
     """What must answer as of now: a swap may change that while a check runs. Empty: nothing says so."""
     try:
-        return set(Serving.load(ARTIFACTS).models)
+        return set(Serving.load().models)
     except ServingError:
         return set()
 
@@ -61,8 +60,9 @@ def _check(entry: Json) -> int:
     model, version, state, reason = entry["name"], entry["version"], entry["state"], entry.get("reason", "")
     if state == "READY":
         path = f"/v2/models/{model}/versions/{version}"
-        if _is_ensemble(path):  # no process of its own: each of its steps is checked, and healed, by itself
-            return 0
+        with suppress(Exception):  # of what cannot be asked the check says why
+            if ok("GET", path)["platform"] == "ensemble":  # each of its steps is checked, and healed, by itself
+                return 0
         return watch(
             partial(probe, path),
             f"{model}.{version}",
@@ -75,33 +75,24 @@ def _check(entry: Json) -> int:
     return 1
 
 
-def _is_ensemble(path: str) -> bool:
-    """Whether a model is others in a row. What cannot be asked is none: the check then says why it cannot."""
-    try:
-        return bool(ok("GET", path)["platform"] == "ensemble")
-    except Exception:
-        return False
-
-
 def probe(path: str) -> None:
     """One inference on zeros of the smallest shape. Any word from the model is life, even that it refuses zeros."""
-    before = _successes(path)
-    inputs = [_zeros(tensor) for tensor in ok("GET", path)["inputs"]]
+    about, before = ok("GET", path), _successes(path)
+    inputs = [_zeros(tensor) for tensor in about["inputs"]]
     try:
-        status, body = call("POST", PORT, f"{path}/infer", _sent({"inputs": inputs}), timeout=PROBE_S)
+        request("POST", PORT, f"{path}/infer", json.dumps({"inputs": inputs}).encode(), timeout=PROBE_S)
     except TimeoutError:
-        if _successes(path) > before:  # busy, not hung
-            return
-        raise
-    if status >= http.client.INTERNAL_SERVER_ERROR and ANSWERED not in body:
-        raise RuntimeError(f"an inference answered {status}: {body[:200].decode(errors='replace')}")
+        if _successes(path) <= before:  # hung, not busy
+            raise
+    except Refused as error:
+        if error.status >= 500 and ANSWERED not in str(error):
+            raise
 
 
 def _zeros(tensor: Json) -> Json:
     """An input for `tensor` of the model's metadata: every variable dimension 1."""
     shape = [max(1, int(dim)) for dim in tensor["shape"]]
-    zeros: dict[str, Json] = {"BYTES": "", "BOOL": False}
-    zero = zeros.get(tensor["datatype"], 0)
+    zero = {"BYTES": "", "BOOL": False}.get(tensor["datatype"], 0)
     return {"name": tensor["name"], "datatype": tensor["datatype"], "shape": shape, "data": [zero] * math.prod(shape)}
 
 
@@ -128,8 +119,7 @@ def _heal(model: str, path: str) -> None:
 
 def index() -> list[Json]:
     """What Triton knows about each version of each model in its repository."""
-    found: list[Json] = ok("POST", "/v2/repository/index", {})
-    return found
+    return list(ok("POST", "/v2/repository/index", {}))
 
 
 def load(model: str, timeout: float = LOAD_S) -> None:
@@ -150,12 +140,9 @@ def _processes(model: str) -> list[int]:
 
 
 def ok(method: str, path: str, body: Json = None, *, timeout: float = PROBE_S) -> Json:
-    """The JSON of a 200 (None where it is empty). Raises RuntimeError on any other status."""
-    return json.loads(request(method, PORT, path, _sent(body), timeout=timeout) or b"null")
-
-
-def _sent(body: Json) -> bytes | None:
-    return None if body is None else json.dumps(body).encode()
+    """The JSON of a 200 (None where it is empty). Raises Refused on any other status."""
+    sent = None if body is None else json.dumps(body).encode()
+    return json.loads(request(method, PORT, path, sent, timeout=timeout) or b"null")
 
 
 if __name__ == "__main__":

@@ -14,27 +14,19 @@ EVERY_S = 10
 
 def main(folder: Path) -> None:
     started = time.monotonic()
-    before = len(engines(folder))
-    while not answers():
-        waited = time.monotonic() - started
-        built = engines(folder)
-        size = sum(path.stat().st_size for path in built) / 1e6
-        say(f"loading models and building engines: {waited:.0f} s, {len(built)} engines in the cache ({size:.0f} MB)")
-        time.sleep(EVERY_S)
-    new = len(engines(folder)) - before
-    say(f"every model is loaded after {time.monotonic() - started:.0f} s: {before} engines found, {new} built")
-
-
-def engines(folder: Path) -> list[Path]:
-    return list(folder.glob("*/*.engine"))
-
-
-def answers() -> bool:
-    try:
-        socket.create_connection(("127.0.0.1", PORT), timeout=1).close()
-    except OSError:
-        return False
-    return True
+    before = len(list(folder.glob("*/*.engine")))
+    while True:
+        waited, engines = time.monotonic() - started, list(folder.glob("*/*.engine"))
+        try:
+            socket.create_connection(("127.0.0.1", PORT), timeout=1).close()
+        except OSError:
+            size = sum(path.stat().st_size for path in engines) / 1e6
+            cache = f"{len(engines)} engines in the cache ({size:.0f} MB)"
+            say(f"loading models and building engines: {waited:.0f} s, {cache}")
+            time.sleep(EVERY_S)
+        else:
+            new = len(engines) - before
+            return say(f"every model is loaded after {waited:.0f} s: {before} engines found, {new} built")
 
 
 def say(text: str) -> None:

@@ -17,7 +17,6 @@ from gateways.core.serving import NEXT, Serving
 from servers import swap
 from servers.triton.health import index, load, ok, probe
 
-ARTIFACTS = Path(os.environ.get("ARTIFACTS", "/artifacts"))
 # Engines may be built while a model loads, and both models share the cores.
 LOAD_S = 1800.0
 ANSWER_S = 180.0
@@ -27,11 +26,11 @@ LOADER = Path("/tmp/swap.pid")
 
 
 def print_models() -> None:
-    print(*Serving.load(ARTIFACTS).models)
+    print(*Serving.load().models)
 
 
 def load_next() -> None:
-    serving = Serving.load(ARTIFACTS, NEXT)
+    serving = Serving.load(name=NEXT)
     LOADER.write_text(str(os.getpid()))
     try:
         for model in serving.models:
@@ -45,7 +44,7 @@ def load_next() -> None:
 def tidy() -> None:
     """Requests at work are answered first; new ones are told that the model is unknown."""
     _stop_loader()
-    keep = Serving.load(ARTIFACTS).models
+    keep = Serving.load().models
     end = time.monotonic() + UNLOAD_S
     while extra := [entry for entry in index() if entry.get("state") in HELD and entry["name"] not in keep]:
         for name in {entry["name"] for entry in extra if entry["state"] == "READY"}:

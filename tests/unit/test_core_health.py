@@ -1,17 +1,14 @@
-"""The health watcher: when it asks, when it heals, and that it ends a server that ignores SIGTERM."""
+"""The health watcher: when it asks, and when it heals."""
 
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from gateways.core import health
-from tests.unit.http_server import http_server
 
 
 class Server:
@@ -34,7 +31,12 @@ class Server:
         self.heals += 1
 
     def check(self) -> int:
-        return health.watch(self.probe, "test", progress=lambda: self.count, heal=self.heal, folder=self.folder)
+        return health.watch(self.probe, "test", progress=self.read, heal=self.heal, folder=self.folder)
+
+    def read(self) -> float:
+        if self.count < 0:
+            raise OSError("gone")
+        return self.count
 
 
 @pytest.fixture
@@ -52,20 +54,32 @@ def test_an_idle_server_is_probed_every_time_and_a_busy_one_is_not(server: Serve
     assert server.probes == 3
 
 
+def test_without_a_counter_or_a_state_there_is_a_probe(server: Server) -> None:
+    """A counter that cannot be read is no proof; a full disk must not break the watcher for good."""
+    for _ in range(2):
+        server.count = -2
+        assert server.check() == 0
+    (server.folder / "health.test").write_text("{")
+    assert server.check() == 0
+    assert server.probes == 3
+
+
+def test_ending_the_server_is_sigterm_then_sigkill_for_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of the container but its init and the check."""
+    sent: list[tuple[int, int]] = []
+    monkeypatch.setattr(os, "kill", lambda pid, sig: sent.append((pid, sig)))
+    monkeypatch.setattr(health, "STOP_GRACE_S", 0)
+    health.end_server()
+    assert sent == [(-1, signal.SIGTERM), (-1, signal.SIGKILL)]
+
+
 def test_three_failures_in_a_row_heal_and_then_every_second_one(server: Server) -> None:
-    """At the number where Docker says unhealthy; again if the first cure did not work."""
-    server.check()
-    server.alive = False
-    assert [(server.check(), server.heals) for _ in range(7)] == [(1, heals) for heals in (0, 0, 1, 1, 2, 2, 3)]
-
-
-def test_one_good_answer_forgets_the_failures(server: Server) -> None:
-    """Two failures, an answer, two failures: nothing to heal."""
-    server.check()
-    for alive in (False, False, True, False, False):
+    """At the number where Docker says unhealthy; again if the first cure did not work. An answer forgets failures."""
+    for alive in (True, False, False, True):
         server.alive = alive
         server.check()
-    assert server.heals == 0
+    server.alive = False
+    assert [(server.check(), server.heals) for _ in range(7)] == [(1, heals) for heals in (0, 0, 1, 1, 2, 2, 3)]
 
 
 def test_a_slow_start_is_not_a_failure(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,50 +93,6 @@ def test_a_slow_start_is_not_a_failure(server: Server, monkeypatch: pytest.Monke
     for _ in range(3):
         server.check()
     assert server.heals == 1
-
-
-def test_a_counter_that_cannot_be_read_means_a_probe(tmp_path: Path) -> None:
-    """No counter is no proof."""
-
-    def broken() -> float:
-        raise OSError("gone")
-
-    probes: list[int] = []
-    for _ in range(2):
-        assert health.watch(lambda: probes.append(1), "test", progress=broken, folder=tmp_path) == 0
-    assert len(probes) == 2
-
-
-def test_a_damaged_state_file_is_a_first_check(server: Server) -> None:
-    """A full disk must not break the watcher for good."""
-    (server.folder / "health.test").write_text("{")
-    assert server.check() == 0
-
-
-def test_ending_the_server_kills_what_ignores_sigterm(monkeypatch: pytest.MonkeyPatch) -> None:
-    """SIGTERM first, SIGKILL after the grace period."""
-    code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('on', flush=True); time.sleep(60)"
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"on\n"
-        monkeypatch.setattr(health, "_children_of_init", lambda: [] if process.poll() is not None else [process.pid])
-        monkeypatch.setattr(health, "STOP_GRACE_S", 0.3)
-        health.end_server()
-        assert process.wait(5) == -signal.SIGKILL
-
-
-def test_a_request_returns_the_body_of_a_200_and_raises_otherwise() -> None:
-    """A 503 is a failed probe, and says why."""
-
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        body = (await receive())["body"]
-        await send({"type": "http.response.start", "status": 200 if scope["path"] == "/echo" else 503})
-        await send({"type": "http.response.body", "body": body})
-
-    with http_server(app, lifespan="off") as port:
-        assert health.request("POST", port, "/echo", health.PHOTO, timeout=5) == health.PHOTO
-        with pytest.raises(RuntimeError, match="POST /dead answered 503: worker died"):
-            health.request("POST", port, "/dead", b"worker died", timeout=5)
 
 
 def test_a_proof_lasts_half_a_minute(root: Path, tmp_path: Path) -> None:

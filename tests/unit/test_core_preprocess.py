@@ -43,9 +43,3 @@ def test_equals_torchvision(interpolation: str, size: tuple[int, int], resize: i
 def test_thin_and_tiny_photos_cost_no_memory(size: tuple[int, int]) -> None:
     """The crop is cut before the resize, so a 1 x 20,000 photo never becomes 224 x 4,480,000."""
     assert Preprocess(224, 224, "bicubic", MEAN, STD).tensor(jpeg(size=size)).shape == (3, 224, 224)
-
-
-def test_an_impossible_setting_is_refused() -> None:
-    """At load, not at the first photo; others in tests/unit/test_models_spec.py."""
-    with pytest.raises(ValueError, match="interpolation"):
-        Preprocess(32, 32, "box", MEAN, STD)  # type: ignore[arg-type]

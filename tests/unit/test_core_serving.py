@@ -1,27 +1,15 @@
 """The one file that says what is served."""
 
-import asyncio
-import json
 from pathlib import Path
 
 import pytest
 
 from gateways.core import serving
-from gateways.core.serving import NAME, Serving, ServingError
+from gateways.core.serving import NAME, Followed, Serving, ServingError
 from tests.unit.upstream_servers import until
 
 ONE = Serving("one", "one_trt", True, ("one", "one_trt"), {"MODEL": "", "MODEL_REPOSITORY": ""})
 TWO = Serving("two", None, False, ("two",), {"MODEL": "", "MODEL_REPOSITORY": ""}, swapped=True)
-
-
-def test_what_is_written_is_read(tmp_path: Path) -> None:
-    """With the names that other readers go by, and no draft left beside it."""
-    for choice in (ONE, TWO):
-        choice.write(tmp_path)
-        assert Serving.load(tmp_path) == choice
-    assert [path.name for path in tmp_path.iterdir()] == [NAME]
-    data = json.loads((tmp_path / NAME).read_text())
-    assert (data["schema"], data["model"], data["accelerated"], data["images"]) == (1, "two", None, False)
 
 
 @pytest.mark.parametrize("text", [None, "{", "[]", "{}", '{"schema": 2}', '{"schema": 1, "model": "one"}'])
@@ -36,26 +24,35 @@ def test_what_cannot_be_read_says_what_to_do(tmp_path: Path, text: str | None) -
 async def test_followers_hear_of_each_change_once_and_again_until_they_succeed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A file that cannot be read for a moment changes nothing."""
+    """A file that cannot be read for a moment changes nothing; what is left is closed when its last user has gone."""
     monkeypatch.setattr(serving, "POLL_S", 0.01)
     monkeypatch.setattr(serving, "RETRY_S", 0.01)
+    monkeypatch.setattr(serving, "FOLLOWED", tmp_path / "followed")
     heard: list[str] = []
     fails = [True]
 
-    async def switch(choice: Serving) -> None:
-        heard.append(choice.model)
-        if choice.model == "two" and fails:
-            fails.pop()
-            raise RuntimeError("not yet")
+    class Answerer:
+        def __init__(self, serving: Serving) -> None:
+            self.serving = serving
+
+        async def ready(self, old: object) -> None:
+            heard.append(f"ready {self.serving.model}")
+            if self.serving == TWO and fails:
+                fails.pop()
+                raise RuntimeError("not yet")
+
+        async def close(self) -> None:
+            heard.append(f"close {self.serving.model}")
 
     ONE.write(tmp_path)
-    follower = asyncio.create_task(serving.follow(tmp_path, ONE, switch))
-    TWO.write(tmp_path)
-    await until(lambda: heard == ["two", "two"])
-    (tmp_path / NAME).write_text("{")
-    caplog.clear()
-    await until(lambda: "the old model stays" in caplog.text)
-    assert heard == ["two", "two"]
-    ONE.write(tmp_path)
-    await until(lambda: heard == ["two", "two", "one"])
-    follower.cancel()
+    async with Followed(tmp_path, Answerer) as followed:
+        with followed.use() as first:
+            TWO.write(tmp_path)
+            await until(lambda: followed.now.serving == TWO)
+            assert first.serving == ONE
+            assert heard == ["ready one", "ready two", "ready two"]
+        await until(lambda: (tmp_path / "followed").read_text() == "two")
+        (tmp_path / NAME).write_text("{")
+        caplog.clear()
+        await until(lambda: "the old model stays" in caplog.text)
+    assert heard == ["ready one", "ready two", "ready two", "close one", "close two"]

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from models.builder import hub
-from models.builder.hub import BadDownload, Unreachable, fetch
+from models.builder.hub import Unreachable, fetch
+from models.builder.spec import BuildError
 
 CONTENT = bytes(range(256)) * 10_000
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -58,9 +59,9 @@ def test_a_good_file_is_kept(address: str, tmp_path: Path, digits: int) -> None:
     ("url", "digest", "seconds", "error", "says"),
     [
         # Another file is an error, and not random weights.
-        ("{}/good", "0" * 8, 30, BadDownload, f"(?=.*00000000)(?=.*{SHA256})"),
-        ("{}/short", SHA256, 30, BadDownload, "again"),
-        ("{}/stuck", SHA256, 2, BadDownload, "broke off"),
+        ("{}/good", "0" * 8, 30, BuildError, f"(?=.*00000000)(?=.*{SHA256})"),
+        ("{}/short", SHA256, 30, BuildError, "again"),
+        ("{}/stuck", SHA256, 2, BuildError, "broke off"),
         # Nothing there is no hub.
         ("{}/denied", SHA256, 30, Unreachable, "403"),
         ("{}/silent", SHA256, 0.2, Unreachable, "timed out|no answer"),
@@ -79,6 +80,7 @@ def test_a_download_that_fails(
 ) -> None:
     """It leaves no file."""
     monkeypatch.setattr(hub, "SECONDS_TO_ANSWER", seconds)
-    with pytest.raises(error, match=says):
+    with pytest.raises(BuildError, match=says) as raised:
         fetch(url.format(address), digest, tmp_path / "file")
+    assert type(raised.value) is error
     assert not list(tmp_path.iterdir())

@@ -12,11 +12,10 @@ from typing import Any
 
 import pytest
 
-from gateways.core.serving import NEXT, Serving
+from gateways.core.serving import Serving
 from models.builder import __main__ as command
 from models.builder import serving
-from models.builder.errors import BuildError
-from models.builder.spec import Spec
+from models.builder.spec import BuildError, Spec
 
 
 @pytest.fixture
@@ -52,17 +51,6 @@ serve = partial(serving.serve, default="efficientnet_lite0")
 
 def linked(artifacts: Path) -> dict[str, str]:
     return {path.name: os.readlink(path) for path in sorted((artifacts / "repository").iterdir())}
-
-
-def test_a_spec_is_served_with_its_twin_and_its_photos(artifacts: Path) -> None:
-    """Both models are linked relative to the volume, TorchServe's archive too."""
-    serve(artifacts, declared("densenet161"))
-    found = Serving.load(artifacts)
-    assert (found.model, found.accelerated, found.images) == ("densenet161", "densenet161_trt", True)
-    assert linked(artifacts) == {
-        name: f"../densenet161/repository/{name}" for name in ("densenet161", "densenet161_trt")
-    }
-    assert (artifacts / "mar" / "densenet161.mar").is_file()
 
 
 def test_a_repository_is_served_as_it_is(artifacts: Path) -> None:
@@ -153,21 +141,6 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str, stdin: bytes = b"") ->
     return command.main(list(arguments))
 
 
-def test_a_received_repository_is_served_after_commit(
-    artifacts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """`next` only prepares; what was declared goes with it."""
-    Serving("old", None, True, ("old",), declared("old")).write(artifacts)
-    write_model(tmp_path / "mine", "text")
-    assert run(monkeypatch, "next", "-", stdin=packed(tmp_path / "mine")) == 0
-    assert capsys.readouterr().out == "text\n"
-    assert Serving.load(artifacts).model == "old"
-    assert run(monkeypatch, "commit") == 0
-    assert Serving.load(artifacts) == Serving("text", None, False, ("text",), declared("old"), swapped=True)
-    assert linked(artifacts) == {"text": "../received/text"}
-    assert not (artifacts / NEXT).exists()
-
-
 @pytest.mark.parametrize(
     ("source", "tar", "status", "says"),
     [
@@ -199,22 +172,3 @@ def test_the_command_serves_what_the_environment_declares(artifacts: Path, monke
         monkeypatch.setenv("ACCELERATOR", accelerator)
         assert run(monkeypatch, "build") == 0
         assert Serving.load(artifacts).model == model
-
-
-@pytest.mark.parametrize(
-    ("arguments", "status", "says"),
-    [
-        (["build", "resnet"], 1, "models: error: resnet: no such model"),
-        (["bulid"], 2, "invalid choice"),
-        (["build", "--froce"], 2, "unrecognized arguments"),
-        ([], 2, "COMMAND"),
-    ],
-)
-@pytest.mark.usefixtures("artifacts")
-def test_the_command_refuses_what_it_does_not_know(
-    monkeypatch: pytest.MonkeyPatch, capsys: Any, arguments: list[str], status: int, says: str
-) -> None:
-    with pytest.raises(SystemExit) as left:
-        raise SystemExit(run(monkeypatch, *arguments))
-    assert left.value.code == status
-    assert says in capsys.readouterr().err

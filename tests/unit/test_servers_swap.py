@@ -1,6 +1,5 @@
 """What both servers' parts of scripts/swap say, and with which exit code."""
 
-import itertools
 import sys
 
 import pytest
@@ -31,16 +30,3 @@ def test_a_step_that_fails_is_one_line(
     assert left.value.code == status
     error = capsys.readouterr().err
     assert error == says if status < 2 else says in error
-
-
-def test_a_model_may_take_some_time_to_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(swap, "PAUSE_S", 0)
-    asked = itertools.count()
-
-    def third() -> None:
-        if next(asked) < 2:
-            raise TimeoutError("busy")
-
-    swap.answers("small", third, seconds=60)
-    with pytest.raises(RuntimeError, match="small is loaded but does not answer"):
-        swap.answers("small", fail, seconds=-1)

@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import AsyncIterator, Iterable
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -11,11 +12,14 @@ from fiveway.vision.v1 import vision_pb2 as pb
 
 from gateways.core.errors import INTERNAL_MESSAGE
 from gateways.typed_grpc import service
-from gateways.typed_grpc.server import MAX_MESSAGE_BYTES
+from gateways.typed_grpc.server import running
+from gateways.upstreams.torchserve import CONNECTIONS
+from gateways.upstreams.triton import FAILED
 from tests.unit.typed_gateway import BOTH, GOOD, REQUEST, Gateway, fails, started, to
-from tests.unit.upstream_servers import LABELS, MODEL, jpeg, until
+from tests.unit.upstream_servers import LABELS, MODEL, artifacts, jpeg, until
 
 INVALID, EXHAUSTED = grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.RESOURCE_EXHAUSTED
+UNAVAILABLE = grpc.StatusCode.UNAVAILABLE
 
 
 @pytest.fixture
@@ -29,19 +33,14 @@ async def gateway() -> AsyncIterator[Gateway]:
 
 @BOTH
 async def test_an_answer_says_whose_it_is_and_where_the_time_went(gateway: Gateway, name: str) -> None:
-    """Values and order over every route: tests/golden."""
-    call = gateway.stub.Predict(REQUEST, metadata=to(name))
+    """Without metadata it is TorchServe's. Values and order over every route: tests/golden."""
+    call = gateway.stub.Predict(REQUEST, metadata=to(name) if name == "triton" else ())
     answer = await call
     assert (answer.model, answer.weights) == (MODEL, pb.WEIGHTS_RANDOM)
     assert answer.predictions[0].classes[0].label == LABELS[5]
+    assert gateway.behind(name).calls == 1
     timing = dict(await call.trailing_metadata())["server-timing"]
     assert re.findall(r"(\w+);dur=\d", timing) == ["preprocess"] * (name == "triton") + ["backend", "total"]
-
-
-async def test_without_metadata_torchserve_answers(gateway: Gateway) -> None:
-    """The default upstream gets the call, the other one does not."""
-    await gateway.stub.Predict(REQUEST)
-    assert (gateway.torchserve.calls, gateway.triton.calls) == (1, 0)
 
 
 @BOTH
@@ -97,7 +96,74 @@ async def test_a_method_that_there_is_not(gateway: Gateway, path: str) -> None:
     assert await gateway.stub.Predict(REQUEST)
 
 
-# Failing upstreams
+# Upstreams
+
+
+async def test_torchserve_gets_a_call_per_photo_and_triton_one_per_batch(gateway: Gateway) -> None:
+    """The bytes untouched, or photos of any size as one tensor; 32 answers in order."""
+    shades = range(0, 256, 8)
+    photos = [jpeg(shade, size=(40 + shade, 60)) for shade in shades]
+    for name, seen in (("torchserve", shades), ("triton", [shade / 127.5 - 1 for shade in shades])):
+        answer = await gateway.stub.Predict(pb.PredictRequest(images=photos), metadata=to(name))
+        found = [prediction.embedding.values[0] for prediction in answer.predictions]
+        assert found == pytest.approx(seen, abs=3 if name == "torchserve" else 0.02)
+    assert set(gateway.torchserve.bodies) >= set(photos)
+    assert (32, 3, 32, 32) in gateway.triton.shapes
+
+
+async def test_photos_are_in_flight_together_and_bounded(gateway: Gateway) -> None:
+    """TorchServe can only batch what it holds at the same time; what is more than the connections waits here."""
+    gateway.torchserve.gate.clear()
+    many = pb.PredictRequest(images=[GOOD] * 32)
+    calls = [asyncio.ensure_future(gateway.stub.Predict(many)) for _ in range(4)]
+    await until(lambda: gateway.torchserve.at_work >= CONNECTIONS)
+    gateway.torchserve.gate.set()
+    assert [len(answer.predictions) for answer in await asyncio.gather(*calls)] == [32] * 4
+    assert gateway.torchserve.most_at_work == CONNECTIONS
+
+
+async def test_one_bad_photo_ends_torchserves_batch(gateway: Gateway) -> None:
+    """A failed batch of 32 leaves no call running behind it: those that would hang are given up."""
+    gateway.torchserve.refused = jpeg(1)
+    gateway.torchserve.gate.clear()
+    photos = [*[GOOD] * 31, gateway.torchserve.refused]
+    await fails(gateway.stub.Predict(pb.PredictRequest(images=photos)), INVALID, "images[31]")
+    await until(lambda: gateway.torchserve.at_work == 0)
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "says"),
+    [
+        (400, INVALID, "images[0] is cut off: secret"),
+        (404, UNAVAILABLE, "has not loaded 'tiny'"),
+        (413, EXHAUSTED, "send a smaller JPEG"),
+        *((status, UNAVAILABLE, "again") for status in (500, 503, 507)),
+        (grpc.StatusCode.NOT_FOUND, UNAVAILABLE, "has not loaded 'tiny'"),
+        *((code, UNAVAILABLE, "again") for code in grpc.StatusCode if code in FAILED - {grpc.StatusCode.CANCELLED}),
+    ],
+)
+async def test_refusals(gateway: Gateway, answer: Any, code: grpc.StatusCode, says: str) -> None:
+    """Each status of a server becomes ours; its own words reach the client only about a bad photo."""
+    name = "torchserve" if isinstance(answer, int) else "triton"
+    behaviour = gateway.behind(name)
+    behaviour.message = "image is cut off: secret"
+    if name == "torchserve":
+        behaviour.status = answer
+    else:
+        behaviour.code = answer
+    error = await fails(gateway.stub.Predict(REQUEST, metadata=to(name)), code, says)
+    assert ("secret" in str(error.details())) is (code is INVALID)
+
+
+@BOTH
+async def test_nobody_listening(tmp_path: Path, name: str) -> None:
+    """A server that is down is UNAVAILABLE, in words."""
+    async with (
+        running(artifacts(tmp_path, MODEL), "http://127.0.0.1:9", "127.0.0.1:9", "127.0.0.1:0") as port,
+        grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel,
+    ):
+        call: Any = channel.unary_unary(f"/{service.SERVICE}/Predict")
+        await fails(call(REQUEST.SerializeToString(), metadata=to(name), timeout=20), UNAVAILABLE, "try again")
 
 
 @BOTH
@@ -107,21 +173,6 @@ async def test_a_bug_is_internal_with_fixed_words(gateway: Gateway, name: str) -
     behaviour.garbage, behaviour.code, behaviour.message = True, INVALID, "malformed"
     call = gateway.stub.Predict(REQUEST, metadata=to(name))
     await fails(call, grpc.StatusCode.INTERNAL, INTERNAL_MESSAGE)
-
-
-@BOTH
-async def test_a_deadline_and_a_cancellation_are_passed_on(gateway: Gateway, name: str) -> None:
-    """After either nothing is left running at the upstream."""
-    behaviour = gateway.behind(name)
-    behaviour.gate.clear()
-    await fails(gateway.stub.Predict(REQUEST, timeout=0.3, metadata=to(name)), grpc.StatusCode.DEADLINE_EXCEEDED)
-    await until(lambda: (behaviour.at_work, behaviour.cancelled) == (0, 1))
-    call = gateway.stub.Predict(REQUEST, metadata=to(name))
-    task = asyncio.ensure_future(call)
-    await until(lambda: behaviour.at_work > 0)
-    call.cancel()
-    await asyncio.wait([task])
-    await until(lambda: (behaviour.at_work, behaviour.cancelled) == (0, 2))
 
 
 async def test_too_much_at_once_is_refused(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,25 +199,14 @@ async def sent(messages: Iterable[pb.PredictStreamRequest]) -> AsyncIterator[pb.
         yield one
 
 
-@BOTH
-async def test_a_stream_is_answered_in_order(gateway: Gateway, name: str) -> None:
+async def test_a_stream_is_answered_in_order(gateway: Gateway) -> None:
     """40 messages, 40 answers, in the order of the questions; then OK."""
     shades = [(i * 37) % 256 for i in range(40)]
-    call = gateway.stub.PredictStream(sent(message(jpeg(shade)) for shade in shades), metadata=to(name))
-    answers = [answer async for answer in call]
-    seen = [answer.response.predictions[0].embedding.values[0] for answer in answers]
-    scaled = shades if name == "torchserve" else [shade / 127.5 - 1 for shade in shades]
-    assert seen == pytest.approx(scaled, rel=0.02, abs=0.02)
-    assert all("total;dur=" in answer.server_timing for answer in answers)
+    call = gateway.stub.PredictStream(sent(message(jpeg(shade)) for shade in shades))
+    seen = [answer.response.predictions[0].embedding.values[0] async for answer in call]
+    assert seen == pytest.approx(shades, abs=3)
     assert await call.code() is grpc.StatusCode.OK
     assert "server-timing" in dict(await call.trailing_metadata())
-
-
-async def test_a_message_without_a_request_is_answered_in_its_place(gateway: Gateway) -> None:
-    """The stream goes on, as after any bad message (tests/stack/test_native_clients.py)."""
-    call = gateway.stub.PredictStream(sent([pb.PredictStreamRequest(), message(GOOD)]))
-    assert [answer.WhichOneof("result") async for answer in call] == ["error", "response"]
-    assert await call.code() is grpc.StatusCode.OK
 
 
 async def test_pipelining_is_bounded(gateway: Gateway) -> None:
@@ -201,10 +241,3 @@ async def test_the_end_of_a_stream_frees_the_upstream(gateway: Gateway, end: str
     else:
         await fails(call.read(), grpc.StatusCode.DEADLINE_EXCEEDED)
     await until(lambda: gateway.torchserve.at_work == 0)
-
-
-async def test_a_message_over_the_limit_ends_the_stream(gateway: Gateway) -> None:
-    """gRPC cannot read past it: RESOURCE_EXHAUSTED, never UNKNOWN; a new stream works."""
-    call = gateway.stub.PredictStream(sent([message(bytes(MAX_MESSAGE_BYTES))]))
-    await fails(call.read(), EXHAUSTED)
-    assert len([a async for a in gateway.stub.PredictStream(sent([message(GOOD)]))]) == 1

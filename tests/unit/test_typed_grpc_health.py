@@ -8,7 +8,6 @@ from typing import Any
 import grpc
 import pytest
 from fiveway.vision.v1 import vision_pb2 as pb
-from grpc_health.v1 import health_pb2
 
 from gateways.core.serving import Serving
 from gateways.rpc import server
@@ -38,12 +37,6 @@ async def gateway() -> AsyncIterator[Gateway]:
         yield gateway
 
 
-async def test_names(gateway: Gateway) -> None:
-    """The server, the service and each upstream have a health of their own; another name is NOT_FOUND."""
-    assert [await gateway.status(name) for name in ("", SERVICE, "torchserve", "triton")] == [SERVING] * 4
-    await fails(gateway.health.Check(health_pb2.HealthCheckRequest(service="nothing")), grpc.StatusCode.NOT_FOUND)
-
-
 async def test_a_failing_default_turns_the_server_unhealthy_and_back(gateway: Gateway) -> None:
     """One failed call of a client is enough to ask again at once; Triton's health is its own."""
     gateway.torchserve.status = 507
@@ -52,10 +45,6 @@ async def test_a_failing_default_turns_the_server_unhealthy_and_back(gateway: Ga
     assert await gateway.status("triton") == SERVING
     gateway.torchserve.status = 200
     await gateway.becomes(SERVING, "", SERVICE, "torchserve")
-
-
-async def test_a_failing_triton_leaves_the_server_healthy(gateway: Gateway) -> None:
-    """It is not the default upstream."""
     gateway.triton.code = grpc.StatusCode.INTERNAL
     await fails(gateway.stub.Predict(REQUEST, metadata=to("triton")), UNAVAILABLE)
     await gateway.becomes(NOT_SERVING, "triton")
@@ -82,11 +71,11 @@ async def test_no_probe_while_clients_are_answered(monkeypatch: pytest.MonkeyPat
 
         name = "busy"
 
-        async def answered(self) -> int | None:
+        async def answered(self) -> int:
             nonlocal looks
             looks += 1
             watched.successes += looks < 100 and not others
-            return min(looks, 100) if others else None
+            return min(looks, 100) if others else 0
 
         async def predict(self, *_: object, **__: object) -> list[Any]:
             probes.append(looks)
@@ -100,7 +89,7 @@ async def test_no_probe_while_clients_are_answered(monkeypatch: pytest.MonkeyPat
     await until(lambda: looks > 110)
     watching.cancel()
     assert len(probes) > 2
-    assert min(probes[others:]) >= 100  # nothing can have moved before the first look
+    assert min(probes[1:]) >= 100  # nothing can have moved before the first look
 
 
 async def test_nothing_is_serving_before_a_model_has_answered(tmp_path: Path) -> None:
@@ -159,25 +148,11 @@ async def serve(gateway: Gateway, model: str) -> None:
     await until(lambda: (gateway.artifacts / "followed").read_text() == model)
 
 
-async def test_a_call_at_work_ends_with_its_model_and_the_next_one_asks_the_new_one(gateway: Gateway) -> None:
-    """The gateway says that it has changed over only when the old model's last call has ended."""
-    gateway.torchserve.models = gateway.triton.models = (MODEL, OTHER)
-    gateway.triton.gate.clear()
-    early = asyncio.ensure_future(gateway.stub.Predict(REQUEST, metadata=to("triton")))
-    await until(lambda: gateway.triton.at_work > 0)
-    swap = asyncio.create_task(serve(gateway, OTHER))
-    await until(lambda: gateway.triton.at_work > 1)  # the new model's first photo
-    assert not swap.done()
-    gateway.triton.gate.set()
-    assert (await early).model == MODEL
-    await swap
-    for name in ("torchserve", "triton"):
-        assert (await gateway.stub.Predict(REQUEST, metadata=to(name))).model == OTHER
-        await gateway.becomes(SERVING, name)
-
-
 async def test_a_stream_changes_over_between_two_messages(gateway: Gateway) -> None:
-    """A stream may outlive many models: each message is answered by the one that is served when it comes."""
+    """A stream may outlive many models: each message is answered by the one that is served when it comes.
+
+    That a call at work ends with its model: tests/unit/test_core_serving.py.
+    """
     gateway.torchserve.models = gateway.triton.models = (MODEL, OTHER)
     stream = gateway.stub.PredictStream()
     for model in (MODEL, OTHER):

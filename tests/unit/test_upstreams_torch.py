@@ -142,14 +142,6 @@ async def test_a_bad_image_fails_its_request_only(predictor: TorchPredictor) -> 
     assert isinstance(results[1], list)
 
 
-async def test_an_embedding_model_has_no_classes(tmp_path: Path) -> None:
-    """One output, no labels."""
-    async with TorchPredictor(build(tmp_path, "embedding")) as predictor:
-        (answer,) = await ask(predictor, jpeg())
-    assert answer.classes == ()
-    assert answer.embedding.shape == (8,)
-
-
 def test_the_device_is_the_one_that_was_asked_for_or_none(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a word the CPU; with CUDA and no GPU an error that says what to do, and never the CPU in silence."""
     monkeypatch.delenv("DEVICE", raising=False)

@@ -89,7 +89,6 @@ async def started() -> AsyncIterator[Gateway]:
             gateway = Gateway(stub, health, channel, behind, triton_, folder)
             await gateway.becomes(SERVING, "", "triton")
             behind.calls = triton_.calls = 0
-            behind.digests.clear()
             yield gateway
 
 

@@ -1,7 +1,6 @@
 """Small real servers that stand for TorchServe and Triton: they speak the true protocols and misbehave on demand."""
 
 import asyncio
-import hashlib
 import io
 import json
 import time
@@ -87,7 +86,7 @@ class Behaviour:
     most_at_work: int = 0
     cancelled: int = 0
     shapes: list[tuple[int, ...]] = field(default_factory=list)
-    digests: list[str] = field(default_factory=list)
+    bodies: list[bytes] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.gate.set()
@@ -106,20 +105,13 @@ class Behaviour:
             self.at_work -= 1
 
 
-def classes(shade: int) -> list[dict[str, object]]:
-    """Five classes; the first one says the shade."""
-    first = min(shade * len(LABELS) // 256, len(LABELS) - 1)
-    order = [first, *(i for i in range(len(LABELS)) if i != first)][:5]
-    return [{"index": i, "label": LABELS[i], "score": 0.5 / (rank + 1)} for rank, i in enumerate(order)]
-
-
 @asynccontextmanager
 async def torchserve(behaviour: Behaviour) -> AsyncIterator[str]:
     """TorchServe's REST interface with our handler's answers; yields its URL."""
 
     async def predict(request: web.Request) -> web.Response:
         body = await request.read()
-        behaviour.digests.append(hashlib.sha256(body).hexdigest())
+        behaviour.bodies.append(body)
         status = 400 if body == behaviour.refused else behaviour.status
         if body != behaviour.refused:
             await behaviour.work()
@@ -130,7 +122,10 @@ async def torchserve(behaviour: Behaviour) -> AsyncIterator[str]:
             return web.Response(text="<html>")
         shade = Image.open(io.BytesIO(body)).convert("L").resize((1, 1)).getpixel((0, 0))
         assert isinstance(shade, int)
-        answer = {"model": MODEL, "weights": "random", "embedding": [float(shade)] * DIM, "classes": classes(shade)}
+        # The first class says the shade.
+        order = sorted(range(len(LABELS)), key=lambda i: i != shade * len(LABELS) // 256)[:5]
+        classes = [{"index": i, "label": LABELS[i], "score": 0.2} for i in order]
+        answer = {"model": MODEL, "weights": "random", "embedding": [float(shade)] * DIM, "classes": classes}
         return web.Response(body=json.dumps(answer), content_type="application/json")
 
     app = web.Application(client_max_size=64 * 1024 * 1024, handler_args={"handler_cancellation": True})
@@ -147,9 +142,8 @@ async def torchserve(behaviour: Behaviour) -> AsyncIterator[str]:
 
 
 class _Triton(kserve_grpc.GRPCInferenceServiceServicer):
-    def __init__(self, behaviour: Behaviour, labels: int) -> None:
+    def __init__(self, behaviour: Behaviour) -> None:
         self.behaviour = behaviour
-        self.labels = labels
 
     async def ModelInfer(self, request: Any, context: Any) -> Any:
         await self.behaviour.work()
@@ -159,34 +153,27 @@ class _Triton(kserve_grpc.GRPCInferenceServiceServicer):
             await context.abort(grpc.StatusCode.NOT_FOUND, "no")
         (tensor,) = request.inputs
         assert (tensor.name, tensor.datatype) == ("image", "FP32")
-        shape = tuple(tensor.shape)
-        self.behaviour.shapes.append(shape)
-        images = np.frombuffer(request.raw_input_contents[0], np.float32).reshape(shape)
-        means = images.mean(axis=(1, 2, 3))
-        embedding = np.repeat(means[:, None], DIM, axis=1).astype(np.float32)
-        logits = -np.abs(np.linspace(-1, 1, max(self.labels, 1))[None] - means[:, None]).astype(np.float32) * 10
-        outputs = {"embedding": embedding} | ({"logits": logits} if self.labels else {})
-        return kserve.ModelInferResponse(
-            model_name=MODEL,
-            outputs=[
-                kserve.ModelInferResponse.InferOutputTensor(name=name, datatype="FP32", shape=value.shape)
-                for name, value in outputs.items()
-            ],
-            raw_output_contents=[value.tobytes() for value in outputs.values()],
-        )
+        self.behaviour.shapes.append(tuple(tensor.shape))
+        means = np.frombuffer(request.raw_input_contents[0], np.float32).reshape(tensor.shape).mean(axis=(1, 2, 3))
+        embedding = np.repeat(means[:, None], DIM, axis=1)
+        logits = -np.abs(np.linspace(-1, 1, len(LABELS), dtype=np.float32) - means[:, None]) * 10
+        answer = kserve.ModelInferResponse(model_name=MODEL)
+        for name, value in (("embedding", embedding), ("logits", logits)):
+            answer.outputs.add(name=name, datatype="FP32", shape=value.shape)
+            answer.raw_output_contents.append(value.tobytes())
+        return answer
 
     async def ModelStatistics(self, request: Any, context: Any) -> Any:
-        assert request.name in self.behaviour.models
         answered = kserve.StatisticDuration(count=self.behaviour.calls)
         found = kserve.ModelStatistics(name=MODEL, inference_stats=kserve.InferStatistics(success=answered))
         return kserve.ModelStatisticsResponse(model_stats=[found])
 
 
 @asynccontextmanager
-async def triton(behaviour: Behaviour, labels: int = len(LABELS)) -> AsyncIterator[str]:
+async def triton(behaviour: Behaviour) -> AsyncIterator[str]:
     """Triton's gRPC interface with a model whose logits follow the mean of the tensor; yields its address."""
     server = grpc.aio.server(options=[("grpc.max_receive_message_length", 64 * 1024 * 1024)])
-    kserve_grpc.add_GRPCInferenceServiceServicer_to_server(_Triton(behaviour, labels), server)
+    kserve_grpc.add_GRPCInferenceServiceServicer_to_server(_Triton(behaviour), server)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     try:

@@ -12,7 +12,7 @@ from gateways.core.errors import ServeError, Status
 from gateways.core.text import unbase64
 from gateways.transport.echo import answers
 from gateways.web.body import expect, whole
-from gateways.web.errors import bug, not_allowed, serve_error
+from gateways.web.errors import not_allowed, serve_error
 
 BINARY = ("application/octet-stream", "image/jpeg")
 
@@ -71,10 +71,8 @@ async def _response(request: Request) -> Response:
         return Response(msgspec.json.encode(found), media_type="application/json")
     except ClientDisconnect:
         return Response(status_code=499)  # nobody reads it
-    except ServeError as error:
-        return await serve_error(request, error)
     except Exception as error:
-        return await bug(request, error)
+        return await serve_error(request, error)
 
 
 async def _structured(request: Request) -> StructuredAnswer:

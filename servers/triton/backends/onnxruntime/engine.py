@@ -60,7 +60,12 @@ class Engine:
         missing = {name for name, _ in asked} - set(self._session.get_providers())
         if missing:
             raise ConfigError(f"ONNX Runtime could not set up {', '.join(sorted(missing))}")
-        self._run_options = run_options(config)
+        self._run_options = ort.RunOptions()
+        # Whoever asked gets the error; the log needs no copy of it.
+        self._run_options.log_severity_level = FATAL
+        shrinkage = "memory.enable_memory_arena_shrinkage"
+        if (value := _parameter(config, shrinkage)) is not None:
+            self._run_options.add_run_config_entry(shrinkage, value)
         self.signature = _signature(self._session)
         self._first = {tensor.name: _filled(tensor, config) for tensor in self.signature.inputs}
 
@@ -93,12 +98,12 @@ def on_cuda() -> bool:
 
 def providers(config: Config) -> list[tuple[str, dict[str, str]]]:
     """The execution providers for the device, best first; the accelerators of the other device are ignored."""
-    accelerators = config.get("optimization", {}).get("execution_accelerators", {})
-    chosen = (
-        [*_tensorrt(accelerators.get("gpu_execution_accelerator", [])), ("CUDAExecutionProvider", {})]
-        if on_cuda()
-        else _openvino(accelerators.get("cpu_execution_accelerator", []), config)
-    )
+    device, known = ("gpu", "tensorrt") if on_cuda() else ("cpu", "openvino")
+    declared = config.get("optimization", {}).get("execution_accelerators", {})
+    accelerators = declared.get(f"{device}_execution_accelerator", [])
+    if unknown := {accelerator["name"] for accelerator in accelerators} - {known}:
+        raise ConfigError(f"unknown {device}_execution_accelerator '{min(unknown)}': this image has '{known}'")
+    chosen = [*_tensorrt(accelerators), ("CUDAExecutionProvider", {})] if on_cuda() else _openvino(accelerators, config)
     if absent := {name for name, _ in chosen} - set(ort.get_available_providers()):
         raise ConfigError(f"ONNX Runtime here has no {', '.join(sorted(absent))}")
     if on_cuda():
@@ -107,9 +112,6 @@ def providers(config: Config) -> list[tuple[str, dict[str, str]]]:
 
 
 def _openvino(accelerators: Sequence[Config], config: Config) -> list[tuple[str, dict[str, str]]]:
-    for name in [accelerator["name"] for accelerator in accelerators]:
-        if name != "openvino":
-            raise ConfigError(f"unknown cpu_execution_accelerator '{name}': this image has 'openvino'")
     # FP32: where the CPU has bf16 units OpenVINO would use them, and the answer would depend on the machine.
     options = {"device_type": "CPU", "precision": "FP32", "num_of_threads": str(threads(config))}
     return [("OpenVINOExecutionProvider", options)] * len(accelerators)
@@ -117,9 +119,7 @@ def _openvino(accelerators: Sequence[Config], config: Config) -> list[tuple[str,
 
 def _tensorrt(accelerators: Sequence[Config]) -> list[tuple[str, dict[str, str]]]:
     """TensorRT where the config asks for it. Raises ConfigError without its libraries: CUDA would be a wrong label."""
-    for name in [accelerator["name"] for accelerator in accelerators]:
-        if name != "tensorrt":
-            raise ConfigError(f"unknown gpu_execution_accelerator '{name}': there is 'tensorrt'")
+    if accelerators:
         try:
             import_module("tensorrt_libs")  # the wheel's; it loads what lies in it
         except ImportError:
@@ -149,7 +149,7 @@ def session_options(config: Config) -> ort.SessionOptions:
     options = ort.SessionOptions()
     options.log_severity_level = ERROR
     options.intra_op_num_threads = threads(config)
-    options.inter_op_num_threads = _integer(config, "inter_op_thread_count", 0)
+    options.inter_op_num_threads = _integer(config, "inter_op_thread_count")
     # A spinning thread takes the core that the other servers of this machine need.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.add_session_config_entry("session.inter_op.allow_spinning", "0")
@@ -162,7 +162,7 @@ def session_options(config: Config) -> ort.SessionOptions:
         raise ConfigError(f"optimization.graph.level is {level}: use {known}")
     options.graph_optimization_level = GRAPH_LEVELS[level]
 
-    mode = _integer(config, "execution_mode", 0)
+    mode = _integer(config, "execution_mode")
     if mode not in (0, 1):
         raise ConfigError(f"parameter execution_mode is {mode}: use 0 (sequential) or 1 (parallel)")
     options.execution_mode = ort.ExecutionMode.ORT_PARALLEL if mode else ort.ExecutionMode.ORT_SEQUENTIAL
@@ -175,22 +175,12 @@ def session_options(config: Config) -> ort.SessionOptions:
     return options
 
 
-def run_options(config: Config) -> ort.RunOptions:
-    options = ort.RunOptions()
-    # Whoever asked gets the error; the log needs no copy of it.
-    options.log_severity_level = FATAL
-    shrinkage = "memory.enable_memory_arena_shrinkage"
-    if (value := _parameter(config, shrinkage)) is not None:
-        options.add_run_config_entry(shrinkage, value)
-    return options
-
-
 def threads(config: Config) -> int:
     """intra_op_thread_count, by default the cores this container may use.
 
     ONNX Runtime and OpenVINO count the machine's cores: under a CPU limit their threads would only queue for a quota.
     """
-    return _integer(config, "intra_op_thread_count", 0) or available_cores()
+    return _integer(config, "intra_op_thread_count") or available_cores()
 
 
 def available_cores() -> int:
@@ -232,10 +222,11 @@ def _parameter(config: Config, name: str) -> str | None:
     return None if value is None else str(value["string_value"])
 
 
-def _integer(config: Config, name: str, default: int) -> int:
+def _integer(config: Config, name: str) -> int:
+    """A parameter that is 0 unless set."""
     value = _parameter(config, name)
     try:
-        return default if value is None else int(value)
+        return 0 if value is None else int(value)
     except ValueError:
         raise ConfigError(f"parameter {name} is '{value}': use a whole number") from None
 

@@ -11,7 +11,8 @@ nothing special: `backend: "onnxruntime"`, `platform: "onnxruntime_onnx"`, or a 
 """
 
 import json
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,14 @@ import numpy as np
 import triton_python_backend_utils as pb_utils
 from numpy.typing import NDArray
 
-from servers.triton.backends.onnxruntime import batches, signature
-from servers.triton.backends.onnxruntime.batches import Array, Feeds
+from servers.triton.backends.onnxruntime import signature
 from servers.triton.backends.onnxruntime.signature import Config
 
 # Opens the text of every error of ours: the health check tells by it a process that answers from one that is dead.
 PREFIX = "onnxruntime: "
+
+Array = NDArray[np.generic]
+Feeds = Mapping[str, Array]
 
 
 class TritonPythonModel:
@@ -68,10 +71,18 @@ class TritonPythonModel:
                 feeds[position] = self._feeds(request)
             except ValueError as error:
                 answers[position] = _refusal(error)
-        for group in batches.groups(feeds) if self._batching else [[position] for position in feeds]:
+        for group in self._groups(feeds):
             asked = [(feeds[position], requests[position].requested_output_names()) for position in group]
             answers.update(zip(group, self._answer(asked), strict=True))
         return [answers[position] for position in range(len(requests))]
+
+    def _groups(self, feeds: Mapping[int, Feeds]) -> list[list[int]]:
+        """The requests (by position) that may share a run: same inputs, same shapes beyond the batch dimension."""
+        alike: dict[object, list[int]] = defaultdict(list)
+        for position, tensors in feeds.items():
+            shapes = tuple(sorted((name, tensor.shape[1:]) for name, tensor in tensors.items()))
+            alike[shapes if self._batching else position].append(position)
+        return list(alike.values())
 
     def _feeds(self, request: Any) -> Feeds:
         """A request's inputs as the graph takes them. Raises ValueError for text that is not UTF-8."""
@@ -88,8 +99,11 @@ class TritonPythonModel:
         feeds = [tensors for tensors, _ in asked]
         names = sorted(set().union(*(wanted for _, wanted in asked)))
         try:
-            outputs = dict(zip(names, self._engine.run(names, batches.join(feeds)), strict=True))
-            rows = {name: self._rows(name, output, feeds) for name, output in outputs.items()}
+            # A single request passes as it is, without a copy.
+            joined = feeds[0] if len(feeds) == 1 else {n: np.concatenate([one[n] for one in feeds]) for n in feeds[0]}
+            sizes = [next(iter(one.values())).shape[0] if one else 0 for one in feeds] if self._batching else []
+            outputs = zip(names, self._engine.run(names, joined), strict=True)
+            rows = {name: self._rows(name, output, sizes) for name, output in outputs}
         except Exception as error:
             return [_refusal(error)] if len(asked) == 1 else [self._answer([one])[0] for one in asked]
         return [
@@ -97,10 +111,16 @@ class TritonPythonModel:
             for index, (_, wanted) in enumerate(asked)
         ]
 
-    def _rows(self, name: str, output: Array, feeds: Sequence[Feeds]) -> list[Array]:
-        if self._batching:
-            return batches.split(name, output, batches.sizes(feeds))
-        return [output.reshape(1) if output.ndim == 0 else output]
+    def _rows(self, name: str, output: Array, sizes: Sequence[int]) -> list[Array]:
+        """Each request's rows of an output, by their batch sizes."""
+        if not self._batching:
+            return [output.reshape(1) if output.ndim == 0 else output]
+        if output.ndim == 0 or output.shape[0] != sum(sizes):
+            raise RuntimeError(
+                f"output '{name}' has shape {list(output.shape)} for a batch of {sum(sizes)}: its first dimension must "
+                "be the batch. Export the graph so, or set max_batch_size: 0 in config.pbtxt"
+            )
+        return np.split(output, np.cumsum(sizes)[:-1])
 
     def _export_providers(self, args: dict[str, str]) -> list[Any]:
         """Say in the log and in the metrics which execution provider really runs the graph, from one real inference."""
