@@ -4,9 +4,7 @@ import contextlib
 import csv
 import io
 import json
-import math
 import os
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,13 +12,12 @@ from typing import Any
 import msgspec
 
 from bench.measure.measured import FINISHED, SCHEMA
-from bench.result import Environment, Found, Interval, MeasuredCell, Result
+from bench.result import Environment, Found, MeasuredCell, Result
 from locustfiles.study_routes import WAYS
 
 RESULT = "result.json"
 INTERVALS = ("p50_ms", "p90_ms", "p99_ms", "images_per_s", "cost_per_million_images")
 FACTORS = ("id", "name", "route", "batch", "users", "policy", "target", "photo", "rate", "size", "distance", "gather")
-SETTING = ("policy", "target", "photo", "rate", "size", "distance", "gather")
 COUNTS = ("requests", "failures", "blocks")
 MEANS = (
     "mean_ms", "sent_bytes_per_image", "received_bytes_per_image", "connections", "edge_connections", "client_cpu",
@@ -40,12 +37,12 @@ class Row:
     found: Found
 
     def __getitem__(self, name: str) -> Any:
-        return self.cell[name] if name in FACTORS else self.found[name]
+        return getattr(self.cell if name in FACTORS else self.found, name)
 
     @property
-    def problems(self) -> list[str]:
-        """Why visits measured nothing, each reason once."""
-        return list(dict.fromkeys(visit.problem for visit in self.cell.visits if visit.problem))
+    def factors(self) -> dict[str, Any]:
+        """As studies ask for them."""
+        return {name: self[name] for name in FACTORS}
 
 
 def load(path: Path | str) -> Result:
@@ -125,19 +122,6 @@ def rows(result: Result) -> list[Row]:
     return [Row(cell, analysed[cell.id]) for cell in result.cells]
 
 
-def factors(row: Row) -> dict[str, Any]:
-    """The factors of its cell by name, as studies ask for them."""
-    return {name: row[name] for name in FACTORS}
-
-
-def settings(found: Iterable[Row]) -> list[list[Row]]:
-    """The rows of each setting, in their order: one table holds everything still but name, batch and users."""
-    groups: dict[tuple[Any, ...], list[Row]] = {}
-    for row in found:
-        groups.setdefault(tuple(row[name] for name in SETTING), []).append(row)
-    return list(groups.values())
-
-
 def cells_csv(result: Result) -> str:
     """One line per cell; an interval is three columns, a part of the time split one (ms); empty: no number."""
     found = rows(result)
@@ -187,29 +171,3 @@ def providers(environment: Environment) -> str:
     """`<model> on CPUExecutionProvider, <model>_trt on OpenVINOExecutionProvider`, or that nobody knows."""
     found = sorted((environment.providers or {}).items())
     return ", ".join(f"{model} on {' + '.join(nodes)}" for model, nodes in found) or "providers unknown"
-
-
-def callers(users: int) -> str:
-    return "1 caller" if users == 1 else f"{users} callers"
-
-
-def bracketed(interval: Interval | None) -> str:
-    """`8.40 (8.21–8.57)`; the number alone where there are too few blocks for its interval; a dash without a number."""
-    if not interval:
-        return "–"
-    return f"{digits(interval.value)} ({between(interval)})" if interval.low else digits(interval.value)
-
-
-def between(interval: Interval) -> str:
-    """`8.21–8.57`."""
-    return f"{digits(interval.low)}–{digits(interval.high)}" if interval.low else "no interval"
-
-
-def digits(value: float | None) -> str:
-    """Three digits or all of the whole ones: 0.0123, 8.40, 59.2, 1,974; a dash for no value."""
-    if value is None:
-        return "–"
-    if value == 0:
-        return "0"
-    places = max(0, 2 - math.floor(math.log10(abs(value))))
-    return f"{value:,.{min(places, 6)}f}"

@@ -1,7 +1,6 @@
 """The report: one page that loads nothing, says what the result says, and can be read by everybody."""
 
 import re
-from collections import Counter
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -10,12 +9,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from bench.figures import digits
 from bench.report import plots, report, results
-from bench.report.model import SIGNS
-from bench.report.results import between, digits, rows
+from bench.report.results import rows
 from bench.result import Interval, Result
 from tests.unit.bench_runs import edited, plain, result, typed
 
+NAMESPACES = {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
 VOID = {"meta", "br", "link", "img", "input", "hr"}
 
 
@@ -48,7 +48,7 @@ class Page(HTMLParser):
 
     @property
     def text(self) -> str:
-        return re.sub(r"\s+", " ", " ".join(self.words))
+        return " ".join(" ".join(self.words).split())
 
     def all(self, tag: str, **attributes: str) -> list[dict[str, str | None]]:
         """The attributes of every such element that has these."""
@@ -76,74 +76,50 @@ def page(drawn: str) -> Page:
     return Page(drawn)
 
 
-def test_the_page_loads_nothing(drawn: str) -> None:
-    """No script, no link to a file, no address: it can be mailed, and opened years later."""
+def test_the_page_loads_nothing(drawn: str, page: Page) -> None:
+    """No script, no link to a file, no address: it can be mailed, and opened years later. Two plots never share a clip
+    path or a marker, and links in the page have their target."""
     assert not re.search(r"<(script|link|img|iframe|object)\b|@import|url\((?!#)", drawn)
-    assert set(re.findall(r"https?://[^\s\"'<]+", drawn)) <= {
-        "http://www.w3.org/2000/svg",
-        "http://www.w3.org/1999/xlink",
-    }
-
-
-def test_ids_are_unique_and_every_reference_leads_somewhere(page: Page) -> None:
-    """Two plots never share a clip path or a marker, and links in the page have their target."""
+    assert set(re.findall(r"https?://[^\s\"'<]+", drawn)) <= NAMESPACES
     ids = [found["id"] for _, found in page.elements if "id" in found]
-    assert [name for name, count in Counter(ids).items() if count > 1] == []
-    for _, found in page.elements:
-        for value in found.values():
-            for target in re.findall(r"(?:^|url\()#([\w.-]+)", value or ""):
-                assert target in ids
+    assert len(set(ids)) == len(ids)
+    targets = [re.findall(r"(?:^|url\()#([\w.-]+)", value or "") for _, one in page.elements for value in one.values()]
+    assert {target for found in targets for target in found} <= set(ids)
 
 
 def test_the_page_is_the_same_every_time(monkeypatch: pytest.MonkeyPatch, whole: Result, drawn: str) -> None:
     """A report that is made again differs only where its result does, and so does every plot."""
-    plot = plots.split([row for row in rows(typed(plain())) if row["users"] == 1])
-    assert plot
-    assert plot.wide in drawn
+    assert plots.split([row for row in rows(typed(plain())) if row["users"] == 1]) in drawn
     monkeypatch.setattr(plots, "_svg", lambda *_: "<svg></svg>")
     assert report.html(typed(plain())) == report.html(whole)
 
 
 def test_every_number_of_the_result_is_on_the_page(whole: Result, page: Page) -> None:
     """p50 with its interval, each ratio's own words, the claims, and where it was measured."""
-    for row in rows(whole):
-        if row["users"] == 1:
-            assert digits(row["p50_ms"].value) in page.text
-            assert between(row["p50_ms"]) in page.text
     facts = whole.environment
     assert facts.services
-    said = [ratio.text for ratio in whole.analysis.ratios]
+    p50s = [row["p50_ms"] for row in rows(whole) if row["users"] == 1]
+    said = [text for p50 in p50s for text in (digits(p50.value), p50.limits)]
+    said += [ratio.text for ratio in whole.analysis.ratios]
     said += [one[field] for one in whole.analysis.hypotheses for field in one.__struct_fields__]
     said += ["OpenVINOExecutionProvider", "locust 2.47.0", facts.services["triton"].image, "no GPU", facts.machine]
     for text in (*said, facts.commit, facts.model.checksum, facts.envoy.config_sha256):
         assert re.sub(r"\s+", " ", text or "") in page.text
 
 
-def test_plots_are_described_in_words_and_drawn_for_both_widths(page: Page) -> None:
-    """Every drawing is an image with a text that has its numbers; phones get a drawing of their own."""
-    wide, narrow = page.all("div", **{"class": "wide"}), page.all("div", **{"class": "narrow"})
-    assert len(wide) == len(narrow) == len(page.all("figure")) == len(page.all("figcaption")) == 6
-    for found in (*wide, *narrow):
-        assert found["role"] == "img"
-        assert re.search(r"\d", found["aria-label"] or "")
-
-
-def test_tables_have_headers_and_regions_that_a_keyboard_can_scroll(page: Page) -> None:
-    """Every header says what it heads; what scrolls sideways can be reached without a mouse."""
+def test_everybody_can_read_the_page(page: Page, drawn: str) -> None:
+    """Every drawing is an image with a text that has its numbers. Every header says what it heads; what scrolls
+    sideways can be reached without a mouse. A verdict is a word and a sign and a colour, in light and in dark."""
+    images = [found for found in page.all("svg", role="img") if re.search(r"\d", found["aria-label"] or "")]
+    assert len(images) == len(page.all("svg")) == len(page.all("figcaption")) == 6
     assert all(found.get("scope") in ("row", "col") for found in page.all("th"))
     assert len(page.all("th", scope="row")) > 20
     assert all((found.get("aria-label") or "").strip() for found in page.all("div", role="region", tabindex="0"))
-
-
-def test_a_verdict_is_a_word_and_a_sign_and_a_colour(page: Page, drawn: str) -> None:
-    """Colour alone would be lost on some readers; light and dark define the same colours, no stand-in is left."""
-    for word, sign in SIGNS.items():
-        assert f"{sign} {word}" in page.text
+    assert all(f"{sign} {word}" in page.text for word, sign in report.SIGNS.items())
     assert any(found.get("class") in ("faster", "slower", "no-verdict") for found in page.all("td"))
     assert "#0102" not in drawn
     light, dark = (set(re.findall(r"(--[\w-]+):", block)) for block in re.findall(r":root \{(.*?)\}", drawn, re.S))
-    assert light == dark
-    assert set(re.findall(r"var\((--[\w-]+)\)", drawn)) <= light
+    assert set(re.findall(r"var\((--[\w-]+)\)", drawn)) <= light == dark
 
 
 HOSTILE = '<script>alert("x")</script> & `|` {{ 7 * 7 }}'
@@ -235,11 +211,8 @@ def test_verdicts_are_of_speed(whole: Result, measure: Any, verdict: Any, word: 
     """Half the images per second is twice the time, and the interval turns with it."""
     numbers = {"value": 0.5, "low": 0.4, "high": 0.8}
     ratio = msgspec.structs.replace(whole.analysis.ratios[0], measure=measure, verdict=verdict, **numbers)
-    found = report.Verdict(ratio)
-    assert found.word == word
-    assert found.time
-    turned = (2.0, 1.25, 2.5) if measure == "images_per_s" else tuple(numbers.values())
-    assert (found.time.value, found.time.low, found.time.high) == turned
+    turned = Interval(2.0, 1.25, 2.5) if measure == "images_per_s" else Interval(**numbers)
+    assert (ratio.speed, ratio.time) == (word, turned)
 
 
 def test_what_the_markdown_adds() -> None:
@@ -263,15 +236,12 @@ def test_what_the_markdown_adds() -> None:
         assert re.search(rf"\n#+ .*{policy} connections .*, through Envoy, 224x224 photos\n", text)
 
 
-def test_labels_that_would_overlap_are_moved_apart() -> None:
-    """Lines that end together keep readable names, inside the plot, in their order."""
+def test_names_beside_lines_can_be_told_apart() -> None:
+    """Where lines end together, too: inside the plot, in their order. Five routes, five colours, and names that are no
+    route still differ."""
     places = plots._spread([0.9, 0.96, 0.97, 0.99, 1.0], 0.1)
     assert all(b - a >= 0.1 - 1e-4 for a, b in pairwise(places))
     assert max(places) <= 1.0001
-
-
-def test_a_route_has_one_colour() -> None:
-    """Five routes, five colours, and names that are no route still differ."""
     colours = [plots.colour(name) for name in ("jpeg-http", "onnx-http", "onnx-grpc", "trt-http", "trt-grpc")]
     assert len(set(colours)) == 5
     assert plots.colour("A", ("A", "B")) != plots.colour("B", ("A", "B"))
