@@ -76,6 +76,7 @@ def latency(rows: Sequence[Row]) -> str:
         calls.set(title="per call, ms (log scale)", xlabel="images per call")
         _series(images, rows, "batch", lambda row: row["p50_ms"].times(1 / row["batch"]))
         images.set(title="per image, ms", xlabel="images per call")
+        _legend(figure)
 
     return _svg(draw, 4.0, "p50 latency by batch with intervals. " + _listed(rows, "batch", "p50_ms", "ms"))
 
@@ -90,6 +91,7 @@ def throughput(rows: Sequence[Row]) -> str:
         axes = figure.subplots()
         _series(axes, rows, "users", lambda row: row["images_per_s"])
         axes.set(title="images per second", xlabel="callers at once")
+        _legend(figure)
 
     words = "Images per second by number of callers with intervals. "
     return _svg(draw, 3.8, words + _listed(rows, "users", "images_per_s", "images/s"))
@@ -108,8 +110,7 @@ def split(rows: Sequence[Row]) -> str:
         for axes, (batch, found) in zip(all_axes, shown.items(), strict=True):
             _stack(axes, found, named=batch == batches[0])
             axes.set_title(f"batch {batch}, ms per call")
-        style: dict[str, Any] = {"handlelength": 1, "handleheight": 1, "columnspacing": 1.2}
-        figure.legend(*all_axes[0].get_legend_handles_labels(), loc="outside upper left", ncols=4, **style)
+        _legend(figure, handlelength=1, handleheight=1)
 
     words = [
         f"{row['name']}, batch {row['batch']}: "
@@ -253,25 +254,24 @@ def beside(groups: Mapping[str, Sequence[tuple[str, Interval, Iterable[float]]]]
 
 
 def _series(axes: Axes, rows: Sequence[Row], x: str, measure: Callable[[Row], Interval], *, log: bool = False) -> None:
-    """A line per name with intervals, names beside its right end; a hollow mark where no verdict may rest on it."""
+    """A line per name with intervals; a hollow mark where no verdict may rest on it."""
     names = list(dict.fromkeys(row["name"] for row in rows))
     steps = sorted({row[x] for row in rows})
-    ends = {}
     for number, name in enumerate(names):
         # Side by side, so that one interval does not hide another.
         dodge = (number - (len(names) - 1) / 2) * 0.014 * len(steps)
         mine = sorted((row for row in rows if row["name"] == name), key=lambda row: row[x])
         places = [steps.index(row[x]) + dodge for row in mine]
-        values = [measure(row).value for row in mine]
         hue, grpc = colour(name, names), name.endswith("grpc")
-        axes.plot(places, values, color=hue, linewidth=1.6, linestyle=(0, (5, 1.5)) if grpc else "-", zorder=2)
+        style: dict[str, Any] = {"color": hue, "marker": "s" if grpc else "o", "markeredgewidth": 1.6}
+        line = (0, (5, 1.5)) if grpc else "-"
+        axes.plot(places, [measure(row).value for row in mine], linestyle=line, label=name, zorder=2, **style)
         for place, row in zip(places, mine, strict=True):
-            interval, face = measure(row), PANEL if row["marks"] else hue
+            interval = measure(row)
             if interval.low and interval.high:
                 axes.plot([place, place], [interval.low, interval.high], color=hue, linewidth=2.6, zorder=3)
-            mark: dict[str, Any] = {"marker": "s" if grpc else "o", "markerfacecolor": face, "markeredgewidth": 1.6}
-            axes.plot(place, interval.value, color=hue, zorder=4, **mark)
-        ends[name] = values[-1]
+            if row["marks"]:
+                axes.plot(place, interval.value, markerfacecolor=PANEL, zorder=4, **style)
     if log:
         axes.set_yscale("log")
         axes.yaxis.set_major_formatter(lambda value, _: digits(value) if value >= 100 else f"{value:g}")
@@ -279,33 +279,12 @@ def _series(axes: Axes, rows: Sequence[Row], x: str, measure: Callable[[Row], In
     else:
         axes.set_ylim(0, max(measure(row).high or measure(row).value for row in rows) * 1.08)
     axes.set_xticks(range(len(steps)), [str(step) for step in steps])
-    axes.set_xlim(-0.07 * len(steps), len(steps) - 1 + 0.07 * len(steps))
-    _name_ends(axes, ends, len(steps) - 1 + 0.05 * len(steps), names)
 
 
-def _name_ends(axes: Axes, ends: Mapping[str, float], x: float, names: Sequence[str]) -> None:
-    """Names beside the right ends of their lines, moved apart where lines end together."""
-    scale = math.log if axes.get_yscale() == "log" else float
-    low, high = (scale(limit) for limit in axes.get_ylim())
-    order = sorted(ends, key=lambda name: ends[name])
-    heights = _spread([(scale(ends[name]) - low) / (high - low) for name in order], 0.075)
-    for name, height in zip(order, heights, strict=True):
-        arrow = {"arrowstyle": "-", "color": colour(name, names), "linewidth": 1.1}
-        where: dict[str, Any] = {"textcoords": "axes fraction", "va": "center", "annotation_clip": False}
-        axes.annotate(name, (x, ends[name]), (1.03, height), color=INK, arrowprops=arrow, **where)
-
-
-def _spread(places: Sequence[float], gap: float) -> list[float]:
-    """Ascending places moved apart to at least `gap`, as little as can be, and kept between 0 and 1."""
-    spread = list(places)
-    for _ in range(200):
-        for index in range(len(spread) - 1):
-            lack = gap - (spread[index + 1] - spread[index])
-            if lack > 1e-6:
-                spread[index] -= lack / 2
-                spread[index + 1] += lack / 2
-    moved = max(0.0, -spread[0]) - max(0.0, spread[-1] - 1)
-    return [place + moved for place in spread]
+def _legend(figure: Figure, **style: Any) -> None:
+    """Above the axes, of what the first of them names."""
+    named = figure.axes[0].get_legend_handles_labels()
+    figure.legend(*named, loc="outside upper left", ncols=5, columnspacing=1.2, **style)
 
 
 def _stack(axes: Axes, rows: Sequence[Row], *, named: bool) -> None:

@@ -2,7 +2,6 @@
 
 import re
 from html.parser import HTMLParser
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -126,20 +125,17 @@ HOSTILE = '<script>alert("x")</script> & `|` {{ 7 * 7 }}'
 
 
 @pytest.mark.usefixtures("undrawn")
-@pytest.mark.parametrize(
-    "path",
-    [
-        "ended", "environment/cpu", "environment/model/name", "environment/machine", "analysis/ratios/0/text",
-        "analysis/cells/0/marks", "analysis/hypotheses/0/cause", "parity/jpeg-http/why",
-    ],
-)  # fmt: skip
-def test_words_of_a_result_are_never_markup(path: str) -> None:
+def test_words_of_a_result_are_never_markup() -> None:
     """A result may come from anybody: what looks like a tag is text, on the page and in Markdown."""
-    changed = edited(path, [HOSTILE] if path.endswith("marks") else HOSTILE)
-    changed["parity"]["jpeg-http"]["agrees"] = False
+    changed = edited("ended", HOSTILE)
+    changed["environment"] |= {"cpu": HOSTILE, "machine": HOSTILE}
+    changed["environment"]["model"]["name"] = changed["analysis"]["ratios"][0]["text"] = HOSTILE
+    changed["analysis"]["cells"][0]["marks"] = [HOSTILE]
+    changed["analysis"]["hypotheses"][0]["cause"] = HOSTILE
+    changed["parity"]["jpeg-http"] |= {"agrees": False, "why": HOSTILE}
     text = report.html(typed(changed))
     assert "<script" not in text
-    assert HOSTILE in Page(text).text
+    assert Page(text).text.count(HOSTILE) > 10
     # Inside the fence of the last part, the commands, everything is text.
     assert "<script" not in report.markdown(typed(changed)).partition("```")[0]
 
@@ -153,22 +149,17 @@ def test_names_are_never_markup_in_plots_either() -> None:
 
 
 @pytest.mark.usefixtures("undrawn")
-@pytest.mark.parametrize(
-    ("path", "value", "said"),
-    [
-        ("analysis/cells/2/marks", ["a load process used 41% of a core"], "41% of a core"),
-        ("ended", "interrupted (Ctrl-C)", "ended early: interrupted"),
-        ("environment/model/weights", "random", "Random weights"),
-        ("environment/dirty", True, "uncommitted changes"),
-        ("parity/trt-grpc", {"agrees": False, "cosine": 0.5, "why": "another model"}, "trt-grpc disagrees"),
-        ("cells/0/visits/0/problem", "the worker died", "the worker died"),
-    ],
-)
-def test_what_a_reader_must_know_is_said(path: str, value: object, said: str) -> None:
+def test_what_a_reader_must_know_is_said() -> None:
     """Marks, an early end, random weights and the like stand on the page and in the Markdown."""
-    changed = typed(edited(path, value))
-    assert said in Page(report.html(changed)).text
-    assert said in report.markdown(changed)
+    changed = typed(edited("ended", "interrupted (Ctrl-C)"))
+    changed.environment.dirty, changed.environment.model.weights = True, "random"
+    changed.analysis.cells[2].marks = ["a load process used 41% of a core"]
+    changed.parity["trt-grpc"].agrees = False
+    changed.cells[0].visits[0].problem = "the worker died"
+    words = ["41% of a core", "ended early: interrupted", "Random weights", "uncommitted changes", "trt-grpc disagrees"]
+    for said in (*words, "the worker died"):
+        assert said in Page(report.html(changed)).text
+        assert said in report.markdown(changed)
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -184,7 +175,6 @@ def test_what_a_reader_must_know_is_said(path: str, value: object, said: str) ->
         ({"target": "http://10.0.0.7:8080"}, "one image"),
         ({"method": "published", "policy": "published", "blocks": 1}, "not differences between protocols"),
     ],
-    ids=["one-cell", "a-pair", "no-serial", "nothing", "aa", "open-loop", "elsewhere", "published"],
 )
 def test_partial_and_other_runs_have_a_page(options: dict[str, Any], answer: str, tmp_path: Path) -> None:
     """What was not measured is left out; what is there is shown, in both forms, with the rules of its method. What was
@@ -199,20 +189,23 @@ def test_partial_and_other_runs_have_a_page(options: dict[str, Any], answer: str
     assert ("p50 latency in ms" in words) == any(cell.users == 1 for cell in made.cells)
 
 
-@pytest.mark.parametrize(
-    ("measure", "verdict", "word"),
-    [
-        ("p50_ms", "lower", "faster"), ("p50_ms", "higher", "slower"), ("images_per_s", "lower", "slower"),
-        ("images_per_s", "higher", "faster"), ("p50_ms", "no verdict", "no verdict"),
-        ("images_per_s", "no difference shown", "no difference shown"),
-    ],
-)  # fmt: skip
-def test_verdicts_are_of_speed(whole: Result, measure: Any, verdict: Any, word: str) -> None:
+def test_verdicts_are_of_speed(whole: Result) -> None:
     """Half the images per second is twice the time, and the interval turns with it."""
     numbers = {"value": 0.5, "low": 0.4, "high": 0.8}
-    ratio = msgspec.structs.replace(whole.analysis.ratios[0], measure=measure, verdict=verdict, **numbers)
-    turned = Interval(2.0, 1.25, 2.5) if measure == "images_per_s" else Interval(**numbers)
-    assert (ratio.speed, ratio.time) == (word, turned)
+    for measure, time, lower, higher in (
+        ("p50_ms", Interval(**numbers), "faster", "slower"),
+        ("images_per_s", Interval(2.0, 1.25, 2.5), "slower", "faster"),
+    ):
+        speeds = {
+            "lower": lower,
+            "higher": higher,
+            "no verdict": "no verdict",
+            "no difference shown": "no difference shown",
+        }
+        for verdict, speed in speeds.items():
+            changes: dict[str, Any] = {"measure": measure, "verdict": verdict} | numbers
+            ratio = msgspec.structs.replace(whole.analysis.ratios[0], **changes)
+            assert (ratio.speed, ratio.time) == (speed, time)
 
 
 def test_what_the_markdown_adds() -> None:
@@ -236,12 +229,8 @@ def test_what_the_markdown_adds() -> None:
         assert re.search(rf"\n#+ .*{policy} connections .*, through Envoy, 224x224 photos\n", text)
 
 
-def test_names_beside_lines_can_be_told_apart() -> None:
-    """Where lines end together, too: inside the plot, in their order. Five routes, five colours, and names that are no
-    route still differ."""
-    places = plots._spread([0.9, 0.96, 0.97, 0.99, 1.0], 0.1)
-    assert all(b - a >= 0.1 - 1e-4 for a, b in pairwise(places))
-    assert max(places) <= 1.0001
+def test_a_route_has_one_colour() -> None:
+    """Five routes, five colours, and names that are no route still differ."""
     colours = [plots.colour(name) for name in ("jpeg-http", "onnx-http", "onnx-grpc", "trt-http", "trt-grpc")]
     assert len(set(colours)) == 5
     assert plots.colour("A", ("A", "B")) != plots.colour("B", ("A", "B"))
