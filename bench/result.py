@@ -64,6 +64,12 @@ class Limits(Record, kw_only=True):
     """The cores it may use, as Docker writes them; None: all."""
     memory_bytes: int | None
 
+    def __str__(self) -> str:
+        """`2 cores (CPU set 0-1), 3 GiB`."""
+        cpus = f"{self.cpus:g} cores" if self.cpus else "no CPU limit"
+        cpus += f" (CPU set {self.cpuset})" if self.cpuset else ""
+        return f"{cpus}, {self.memory_bytes / 2**30:.3g} GiB" if self.memory_bytes else f"{cpus}, no memory limit"
+
 
 class Service(Limits, kw_only=True):
     """What ran of a Compose service."""
@@ -72,6 +78,9 @@ class Service(Limits, kw_only=True):
     image: str
     """Image id."""
     pids: int | None
+
+    def __str__(self) -> str:
+        return f"{self.replicas} x " * (self.replicas > 1) + Limits.__str__(self)
 
 
 class Device(Record):
@@ -141,6 +150,12 @@ class Environment(Record, kw_only=True):
     """Triton model -> execution provider -> how many nodes of the graph it ran; 0 where nothing counts."""
     versions: dict[str, str | None]
     """Python and the libraries that a client's latency can depend on."""
+
+    @property
+    def gpus(self) -> str:
+        """`1 x A100, driver 550`."""
+        gpu = self.device
+        return f"{gpu.count} x {gpu.name}, driver {gpu.driver}" if gpu else "no GPU"
 
 
 class Found(Record, kw_only=True):

@@ -15,7 +15,7 @@ from typing import Any
 from bench.figures import digits
 from bench.report import results
 from bench.report.results import ResultError, Row
-from bench.result import Environment, Interval, Limits, Result
+from bench.result import Interval, Result
 from bench.studies import STUDIES
 
 ALIKE, UNREADABLE, REFUSED = 0, 1, 2
@@ -42,16 +42,6 @@ class Comparison:
 Value = str | Mapping[str, str] | None
 
 
-def _limits(facts: Limits) -> str:
-    cores = f" on {facts.cpuset}" if facts.cpuset else ""
-    return f"{facts.cpus or 'no limit of'} cores{cores}, {facts.memory_bytes or 'no limit of'} bytes"
-
-
-def _providers(environment: Environment) -> Value:
-    # How many nodes a graph has follows from the model; what ran them is the factor.
-    return {model: " + ".join(sorted(nodes)) for model, nodes in (environment.providers or {}).items()} or None
-
-
 FACTORS: Mapping[str, Callable[[Result], Value]] = {
     "study": lambda result: result.study,
     "method": lambda result: result.method,
@@ -60,13 +50,16 @@ FACTORS: Mapping[str, Callable[[Result], Value]] = {
     "accelerator": lambda result: result.environment.accelerator,
     "device": lambda result: f"{gpu.count} x {gpu.name}" if (gpu := result.environment.device) else "no GPU",
     "driver": lambda result: gpu.driver if (gpu := result.environment.device) else "no GPU",
-    "limits": lambda result: {name: _limits(one) for name, one in (result.environment.services or {}).items()} or None,
-    "client-limits": lambda result: _limits(result.environment.client_limits),
+    "limits": lambda result: {name: str(one) for name, one in (result.environment.services or {}).items()} or None,
+    "client-limits": lambda result: str(result.environment.client_limits),
     "model": lambda result: result.environment.model.name,
     "checksum": lambda result: result.environment.model.checksum,
     "model-config": lambda result: result.environment.model.config_sha256,
     "weights": lambda result: result.environment.model.weights,
-    "providers": lambda result: _providers(result.environment),
+    # How many nodes a graph has follows from the model; what ran them is the factor.
+    "providers": lambda result: (
+        {model: " + ".join(sorted(nodes)) for model, nodes in (result.environment.providers or {}).items()} or None
+    ),
     "triton": lambda result: result.environment.triton,
     "envoy": lambda result: result.environment.envoy.version,
     "envoy-config": lambda result: result.environment.envoy.config_sha256,

@@ -21,10 +21,12 @@ def update_devices(page: str, root: Path) -> str:
     lines = []
     for path in sorted(root.glob("results/*/*/*/result.json")):
         result, folder = results.load(path), path.parent.relative_to(root)
-        device = result.environment.device
-        where = f"{device.count} x {device.name}, driver {device.driver}" if device else "no GPU"
         study = result.study if result.method == "fair" else f"{result.study}, {result.method}"
-        about = [f"{where}: {result.environment.machine}", study, *(text or "–" for text in results.model(result))]
+        about = [
+            f"{result.environment.gpus}: {result.environment.machine}",
+            study,
+            *(text or "–" for text in results.model(result)),
+        ]
         lines.append([result.started_at[:10], *about, f"[{folder.name}](../{folder}/report.md)"])
     head = ["date", "device", "study", "model", "providers", "result"]
     return _between(page, "page", DEVICES_BEGIN, DEVICES_END, markdown.table(Table(head, lines, left=len(head))))

@@ -16,7 +16,7 @@ from bench.report import markdown as md
 from bench.report import plots, results
 from bench.report.results import Row
 from bench.report.tables import Entry, Table, entry, pivot, times
-from bench.result import FASTER, SAME, SLOWER, SPEEDS, Analysis, Limits, QuickRuns, Ratio, Result, Service
+from bench.result import FASTER, SAME, SLOWER, SPEEDS, Analysis, QuickRuns, Ratio, Result
 from bench.studies import STUDIES
 from bench.studies.fiveway import REFERENCE
 from bench.studies.study import P50, PER_SECOND, Measure, Study
@@ -363,7 +363,7 @@ class Report:
     @property
     def environment(self) -> Table:
         facts = self.result.environment
-        model, device = facts.model, facts.device
+        model = facts.model
         lines = {
             "started": self.result.started_at,
             "ended": self.result.ended,
@@ -371,7 +371,7 @@ class Report:
             "commit": f"{facts.commit or 'unknown'}{' with uncommitted changes' if facts.dirty else ''}",
             "machine": f"{facts.machine}: {facts.cpu or 'unknown CPU'}, {facts.cores} cores, {facts.memory_gib} GiB",
             "kernel": facts.kernel,
-            "device": f"{device.count} x {device.name}, driver {device.driver}" if device else "no GPU",
+            "device": facts.gpus,
             "accelerator": facts.accelerator,
             "target": ", ".join(facts.targets),
             "model": f"{model.name}, {model.weights or 'unknown'} weights",
@@ -382,8 +382,8 @@ class Report:
             "Envoy": facts.envoy.version,
             "Envoy config": facts.envoy.config_sha256,
             "Docker": "none: servers and load ran as plain processes" if facts.native else facts.docker,
-            "load generator": _limits(facts.client_limits),
-            **{f"service {name}": f"{_limits(one)}; {one.image}" for name, one in (facts.services or {}).items()},
+            "load generator": str(facts.client_limits),
+            **{f"service {name}": f"{one}; {one.image}" for name, one in (facts.services or {}).items()},
             "versions": ", ".join(f"{name} {version or 'absent'}" for name, version in facts.versions.items()),
         }
         return Table(["fact", "here"], [[name, text or "unknown"] for name, text in lines.items()], left=2)
@@ -475,11 +475,3 @@ def _published_plot(study: Study, part: Part) -> str:
             theirs[ratio.a, ratio.b] = {who: b[who] / a[who] if turned else a[who] / b[who] for who in a if who in b}
     shown = [ratio for ratio in part.ratios if theirs.get((ratio.a, ratio.b))]
     return plots.forest(shown, "gRPC faster", "HTTP faster", theirs)
-
-
-def _limits(facts: Limits) -> str:
-    cpus = f"{facts.cpus:g} cores" if facts.cpus else "no CPU limit"
-    cpus += f" (CPU set {facts.cpuset})" if facts.cpuset else ""
-    memory = f"{facts.memory_bytes / 2**30:.3g} GiB" if facts.memory_bytes else "no memory limit"
-    replicas = f"{facts.replicas} x " if isinstance(facts, Service) and facts.replicas > 1 else ""
-    return f"{replicas}{cpus}, {memory}"

@@ -80,7 +80,8 @@ def plain(**options: Any) -> dict[str, Any]:
 def edited(path: str, value: object) -> dict[str, Any]:
     """plain() with one place changed, like `cells/0/batch`; the value `...` removes it."""
     changed = plain()
-    *way, last = [int(part) if part.isdigit() else part for part in path.split("/")]
+    way: list[Any] = [int(part) if part.isdigit() else part for part in path.split("/")]
+    last = way.pop()
     place: Any = functools.reduce(lambda found, part: found[part], way, changed)
     if value is ...:
         del place[last]
