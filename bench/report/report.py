@@ -323,7 +323,20 @@ class Report:
 
     @property
     def published_plot(self) -> str:
-        return _published_plot(self.study, self.parts[0]) if self.study else ""
+        """gRPC / HTTP as published, per device, and as measured here in the first setting."""
+        part, measures = self.parts[0], {measure.of: measure for measure in (self.study.measures if self.study else ())}
+        known = {(row["name"], row["batch"], row["users"]): row.factors for row in part.rows}
+        theirs = {}
+        for ratio in part.ratios:
+            measure = measures.get(ratio.measure)
+            if ratio.kind == "protocol" and measure:
+                cells = (known[name, ratio.batch, ratio.users] for name in (ratio.a_name, ratio.b_name))
+                a, b = map(measure.published, cells)
+                if measure.of == PER_SECOND and not measure.inverse:
+                    a, b = b, a
+                theirs[ratio.a, ratio.b] = {who: a[who] / b[who] for who in a if who in b}
+        shown = [ratio for ratio in part.ratios if theirs.get((ratio.a, ratio.b))]
+        return plots.forest(shown, "gRPC faster", "HTTP faster", theirs)
 
     @property
     def factors(self) -> Table:
@@ -460,18 +473,3 @@ def _case(row: Row, measure: Measure) -> str:
     batch = row["users"] == 1 and measure.of != PER_SECOND
     more = [row["size"] or (row["photo"] if row["gather"] else ""), row["distance"]]
     return ", ".join(filter(None, (f"batch {row['batch']}" if batch else callers(row["users"]), *more)))
-
-
-def _published_plot(study: Study, part: Part) -> str:
-    """gRPC / HTTP as published, per device, and as measured here."""
-    known = {(row["name"], row["batch"], row["users"]): row.factors for row in part.rows}
-    measures = {measure.of: measure for measure in study.measures}
-    theirs = {}
-    for ratio in part.ratios:
-        measure = measures.get(ratio.measure)
-        if ratio.kind == "protocol" and measure:
-            a, b = (measure.published(known[name, ratio.batch, ratio.users]) for name in (ratio.a_name, ratio.b_name))
-            turned = measure.of == PER_SECOND and not measure.inverse
-            theirs[ratio.a, ratio.b] = {who: b[who] / a[who] if turned else a[who] / b[who] for who in a if who in b}
-    shown = [ratio for ratio in part.ratios if theirs.get((ratio.a, ratio.b))]
-    return plots.forest(shown, "gRPC faster", "HTTP faster", theirs)

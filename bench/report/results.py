@@ -11,13 +11,13 @@ from typing import Any
 
 import msgspec
 
-from bench.measure.measured import FINISHED, SCHEMA
+from bench.measure.measured import FINISHED, SCHEMA, Cell
 from bench.result import Environment, Found, MeasuredCell, Result
 from locustfiles.study_routes import WAYS
 
 RESULT = "result.json"
 INTERVALS = ("p50_ms", "p90_ms", "p99_ms", "images_per_s", "cost_per_million_images")
-FACTORS = ("id", "name", "route", "batch", "users", "policy", "target", "photo", "rate", "size", "distance", "gather")
+FACTORS = ("id", *Cell.__dataclass_fields__)
 COUNTS = ("requests", "failures", "blocks")
 MEANS = (
     "mean_ms", "sent_bytes_per_image", "received_bytes_per_image", "connections", "edge_connections", "client_cpu",
@@ -83,12 +83,12 @@ def _refused(text: bytes, error: Exception) -> str:
         return f"not JSON ({error}): it is damaged, take it from git or measure again"
     if not isinstance(found, dict) or "schema" not in found:
         return "not a result of the bench: it names no schema"
-    if found["schema"] != SCHEMA:
-        environment = found.get("environment")
-        commit = environment.get("commit") if isinstance(environment, dict) else None
-        which = f"at commit {commit}" if commit else "that wrote it"
-        return f"schema {found['schema']}, this version reads {SCHEMA}: use the version {which}"
-    return f"not a result of schema {SCHEMA}: {error}"
+    if found["schema"] == SCHEMA:
+        return f"not a result of schema {SCHEMA}: {error}"
+    environment = found.get("environment")
+    commit = environment.get("commit") if isinstance(environment, dict) else None
+    which = f"at commit {commit}" if commit else "that wrote it"
+    return f"schema {found['schema']}, this version reads {SCHEMA}: use the version {which}"
 
 
 def encode(result: Result) -> bytes:
@@ -126,19 +126,18 @@ def cells_csv(result: Result) -> str:
     """One line per cell; an interval is three columns, a part of the time split one (ms); empty: no number."""
     found = rows(result)
     parts = list(dict.fromkeys(part for row in found for part in row["split"] or ()))
-    bounds = [f"{name}{suffix}" for name in INTERVALS for suffix in ("", "_low", "_high")]
-    split = [f"split_{part.replace(' ', '_')}_ms" for part in parts]
-    text = io.StringIO()
-    sheet = csv.writer(text, lineterminator="\n")
-    sheet.writerow([*FACTORS, *COUNTS, *bounds, *MEANS, *split, "marks", "notes"])
+    text, bounds = io.StringIO(), {"": "value", "_low": "low", "_high": "high"}
+    lines = []
     for row in found:
-        values = [row[name] and row[name][key] for name in INTERVALS for key in ("value", "low", "high")]
-        numbers = [*values, *(row[name] for name in MEANS), *((row["split"] or {}).get(part) for part in parts)]
-        sheet.writerow([
-            *(row[name] for name in (*FACTORS, *COUNTS)),
-            *(f"{number:.6g}" if isinstance(number, float) else number for number in numbers),
-            *("; ".join(row[name]) for name in ("marks", "notes")),
-        ])  # fmt: skip
+        numbers = {f"{name}{end}": row[name] and row[name][bounds[end]] for name in INTERVALS for end in bounds}
+        numbers |= {name: row[name] for name in MEANS}
+        numbers |= {f"split_{part.replace(' ', '_')}_ms": (row["split"] or {}).get(part) for part in parts}
+        line = {name: row[name] for name in (*FACTORS, *COUNTS)}
+        line |= {name: f"{number:.6g}" if isinstance(number, float) else number for name, number in numbers.items()}
+        lines.append(line | {name: "; ".join(row[name]) for name in ("marks", "notes")})
+    sheet = csv.DictWriter(text, lines[0] if lines else (), lineterminator="\n")
+    sheet.writeheader()
+    sheet.writerows(lines)
     return text.getvalue()
 
 
