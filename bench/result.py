@@ -6,7 +6,7 @@ nobody could give is None. A field with a default is absent from results that we
 
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Final, Literal, Self
 
 import msgspec
 
@@ -195,7 +195,10 @@ class Found(Record, kw_only=True):
     cost_per_million_images: Interval | None
 
 
-SPEEDS = FASTER, SLOWER, SAME, NONE = ("faster", "slower", "no difference shown", "no verdict")
+FASTER, SLOWER = "faster", "slower"
+NO_DIFFERENCE: Final = "no difference shown"
+NO_VERDICT: Final = "no verdict"
+SPEEDS = FASTER, SLOWER, NO_DIFFERENCE, NO_VERDICT
 
 
 class Ratio(Record, kw_only=True):

@@ -15,7 +15,7 @@ from bench.figures import figure, share
 from bench.measure import split
 from bench.measure.measured import GATE, Cell, Run, Visit
 from bench.measure.plan import PUBLISHED_METHOD
-from bench.result import Analysis, Found, Interval, Ratio
+from bench.result import NO_DIFFERENCE, NO_VERDICT, Analysis, Found, Interval, Ratio
 from bench.studies import STUDIES
 from locustfiles.clients.policy import COLD
 from locustfiles.recorder import MIN_CALLS
@@ -30,8 +30,6 @@ PERCENTS: Mapping[str, tuple[float, int]] = {f"p{percent:g}_ms": (percent, MIN_C
 SERVER_CPU = "server.cpu"
 """The stage in which a server says what CPU time a call took it."""
 SAME, PROTOCOL = "same", "protocol"
-NO_VERDICT: Final = "no verdict"
-NO_DIFFERENCE: Final = "no difference shown"
 Verdict = Literal["lower", "higher", "no difference shown", "no verdict"]
 
 SHOWN = 0.05
@@ -262,11 +260,12 @@ def doubt_what_may_be_chance(ratios: Sequence[Ratio]) -> None:
 
 def _divide(run: Run, a: Measured, b: Measured, measure: str, resamples: int) -> tuple[Estimate | None, int]:
     """a / b over the blocks that both have, and how many those are."""
-    found = [a.estimates, b.estimates]
     windows = statistics.shared(a.windows, b.windows)
     blocks = len(windows[0])
-    if [window.block for window in a.windows] != [window.block for window in b.windows]:
-        found = [_estimates(run, one.cell, mine, resamples) for one, mine in zip((a, b), windows, strict=True)]
+    found = [
+        one.estimates if len(one.windows) == blocks else _estimates(run, one.cell, mine, resamples)
+        for one, mine in zip((a, b), windows, strict=True)
+    ]
     if measure not in found[0] or measure not in found[1]:
         return None, blocks
     return statistics.ratio(found[0][measure], found[1][measure]), blocks

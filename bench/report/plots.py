@@ -20,7 +20,7 @@ from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullFormatt
 
 from bench.figures import digits
 from bench.report.results import Row
-from bench.result import FASTER, NONE, SAME, SLOWER, Interval, Ratio
+from bench.result import FASTER, NO_DIFFERENCE, NO_VERDICT, SLOWER, Interval, Ratio
 
 # Stand-ins that are replaced by CSS variables; no drawing uses these colours for themselves.
 INK, MUTED, LINE, PANEL, SHADE = "#010203", "#010204", "#010205", "#010206", "#010207"
@@ -180,10 +180,10 @@ def forest(ratios: Iterable[Ratio], below: str, above: str, published: Published
         beside: dict[str, Any] = {"xycoords": axes.get_yaxis_transform(), "va": "center", "color": INK}
         for place, (ratio, time), line in zip(places, lines, theirs, strict=True):
             hue, face = OF_VERDICTS.get(ratio.speed, MUTED), OF_VERDICTS.get(ratio.speed, PANEL)
-            if ratio.verdict == SAME:
+            if ratio.verdict == NO_DIFFERENCE:
                 axes.fill_betweenx([place - 0.42, place + 0.42], 1 / reach, reach, color=SHADE, linewidth=0, zorder=0)
             if time.low and time.high:
-                style = ":" if ratio.verdict == NONE else "-"
+                style = ":" if ratio.verdict == NO_VERDICT else "-"
                 axes.plot([time.low, time.high], [place, place], color=hue, linewidth=2.6, linestyle=style, zorder=2)
             axes.plot(time.value, place, "o", color=hue, markerfacecolor=face, markeredgewidth=1.6, zorder=4)
             for who, value in line.items():

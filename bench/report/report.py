@@ -16,7 +16,7 @@ from bench.report import markdown as md
 from bench.report import plots, results
 from bench.report.results import Row
 from bench.report.tables import Entry, Table, entry, pivot, times
-from bench.result import FASTER, SAME, SLOWER, SPEEDS, Analysis, QuickRuns, Ratio, Result
+from bench.result import FASTER, NO_DIFFERENCE, SLOWER, SPEEDS, Analysis, QuickRuns, Ratio, Result
 from bench.studies import STUDIES
 from bench.studies.fiveway import REFERENCE
 from bench.studies.study import P50, PER_SECOND, Measure, Study
@@ -264,7 +264,7 @@ class Report:
             runs, same = sum(row.runs for row in quick), sum(row.same for row in quick)
             return f"A route against itself: no difference shown in {same} of {runs} comparisons of quick runs."
         if ratios and all(ratio.kind == "same" for ratio in ratios):
-            same = sum(ratio.verdict == SAME for ratio in ratios)
+            same = sum(ratio.verdict == NO_DIFFERENCE for ratio in ratios)
             return f"A route against itself: no difference shown in {same} of {len(ratios)} comparisons."
         serial = self.parts[0].serial if self.parts else []
         found = [(row, p50) for row in serial if (p50 := row.found.p50_ms) and not row["marks"]]
@@ -425,7 +425,7 @@ def _short(words: Sequence[str], first: str) -> str:
     if shown:
         every = "" if len(set(words)) == 1 else ", where a difference is shown"
         return f"{first.replace('the ', 'The ', 1)} is {shown.pop()}{every}"
-    return "No difference shown" if SAME in words else "No verdict"
+    return "No difference shown" if NO_DIFFERENCE in words else "No verdict"
 
 
 def _span(values: Iterable[float], form: str) -> str:

@@ -11,7 +11,7 @@ import pytest
 from bench.analysis.analysis import doubt_what_may_be_chance
 from bench.measure.measured import GATE, Run, Visit
 from bench.measure.split import PARTS
-from bench.result import Analysis, Judged, Ratio
+from bench.result import NO_DIFFERENCE, NO_VERDICT, Analysis, Judged, Ratio
 from bench.studies import fiveway
 from bench.studies.study import P50, PER_SECOND
 from locustfiles.clients.policy import COLD, PUBLISHED, SHARED
@@ -19,7 +19,6 @@ from tests.unit.bench_runs import TENSOR_BYTES, analyse, cell_id, change, median
 
 ONE: dict[str, Any] = {"batches": (1,), "users": (1,)}
 HTTP, GRPC = "onnx-http", "onnx-grpc"
-NONE, NO_DIFFERENCE = "no verdict", "no difference shown"
 
 
 def pair(**options: Any) -> Run:
@@ -99,7 +98,7 @@ def test_a_marked_cell_gets_no_verdict(edit: Callable[[Visit], None], mark: str)
     assert len(marks) == 1
     assert mark in marks[0]
     found = ratio(analysis)
-    assert (found.verdict, found.text) == (NONE, f"no verdict: onnx-grpc: {marks[0]}")
+    assert (found.verdict, found.text) == (NO_VERDICT, f"no verdict: onnx-grpc: {marks[0]}")
     assert found.low < found.value < found.high
     assert cell(analysis).marks == []
 
@@ -131,7 +130,7 @@ def test_a_route_that_disagrees_gets_no_verdict() -> None:
     analysis = analyse(run)
     assert "cosine 0.40" in cell(analysis, GRPC).marks[0]
     assert "not compared" in cell(analysis).notes[0]
-    assert ratio(analysis).verdict == NONE
+    assert ratio(analysis).verdict == NO_VERDICT
 
 
 def test_a_real_difference_is_a_verdict() -> None:
@@ -158,13 +157,13 @@ def test_among_many_comparisons_some_differences_are_chance() -> None:
     def one(**values: Any) -> Ratio:
         return msgspec.structs.replace(found[0], **values)
 
-    clear, doubtful, unjudged = one(p_value=0.0001), one(p_value=0.03), one(verdict=NONE, p_value=None)
+    clear, doubtful, unjudged = one(p_value=0.0001), one(p_value=0.03), one(verdict=NO_VERDICT, p_value=None)
     equals = [one(verdict=NO_DIFFERENCE, p_value=0.1 + 0.1 * i) for i in range(9)]
     doubt_what_may_be_chance([clear, doubtful, *equals, unjudged])
     assert (clear.verdict, clear.text) == (found[0].verdict, found[0].text)
     assert doubtful.verdict == NO_DIFFERENCE
     assert "among 11 comparisons" in doubtful.text
-    assert unjudged.verdict == NONE
+    assert unjudged.verdict == NO_VERDICT
 
 
 def test_pairs_share_every_factor() -> None:
@@ -187,7 +186,7 @@ def test_pairs_share_every_factor() -> None:
 def test_unequal_connections_are_no_protocol_difference(edit: Callable[[Visit], None], users: int, said: str) -> None:
     """Sixteen connections against one is not the protocol's doing, however large the difference; nor are uncounted."""
     found = ratio(edited(edit, users=(users,), batches=(), slower={GRPC: 2.0}))
-    assert found.verdict == NONE
+    assert found.verdict == NO_VERDICT
     assert said in found.text
 
 
@@ -211,7 +210,7 @@ def test_a_missing_block_is_left_out_of_both() -> None:
     assert "block 1 has no call in its steady window" in cell(analysis).notes
     found = ratio(analysis)
     assert "2 blocks in common" in found.text
-    assert (found.verdict, found.low, found.high) == (NONE, None, None)
+    assert (found.verdict, found.low, found.high) == (NO_VERDICT, None, None)
     assert found.value == pytest.approx(1.3, rel=0.05)
 
 
@@ -220,7 +219,7 @@ def test_a_route_that_is_down() -> None:
     analysis = edited(to(problem="onnx-grpc: connection refused"))
     found, down = cell(analysis, GRPC), ratio(analysis)
     assert not any(found[name] for name in ("p50_ms", "images_per_s", "mean_ms", "split", "blocks", "requests"))
-    assert (down.value, down.low, down.high, down.verdict) == (None, None, None, NONE)
+    assert (down.value, down.low, down.high, down.verdict) == (None, None, None, NO_VERDICT)
     assert "too few calls" in down.text
 
 
@@ -239,7 +238,7 @@ def test_the_published_method_has_values_and_no_verdict() -> None:
     change(run, lambda _: True, lambda v: to(server_requests=v.requests + 5)(v))
     analysis = analyse(run)
     serial, together = ratio(analysis, users=1), ratio(analysis, users=16)
-    assert serial.verdict == together.verdict == NONE
+    assert serial.verdict == together.verdict == NO_VERDICT
     assert serial.text.startswith("published method: onnx-grpc takes")
     assert "30 calls, 1 block, no interval" in serial.text
     assert "unequal connections (3 against 62" in together.text
