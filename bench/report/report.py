@@ -266,21 +266,18 @@ class Report:
         if ratios and all(ratio.kind == "same" for ratio in ratios):
             same = sum(ratio.verdict == NO_DIFFERENCE for ratio in ratios)
             return f"A route against itself: no difference shown in {same} of {len(ratios)} comparisons."
-        serial = self.parts[0].serial if self.parts else []
-        found = [(row, p50) for row in serial if (p50 := row.found.p50_ms) and not row["marks"]]
-        smallest = min((row["batch"] for row, _ in found), default=0)
-        found = [(row, p50) for row, p50 in found if row["batch"] == smallest]
-        if not found:
+        fit = [row for row in (self.parts[0].serial if self.parts else []) if row["p50_ms"] and not row["marks"]]
+        smallest = min((row["batch"] for row in fit), default=0)
+        p50s = {row["name"]: p50 for row in fit if row["batch"] == smallest and (p50 := row.found.p50_ms)}
+        if not p50s:
             return "No cell is fit for a verdict."
-        best, least = min(found, key=lambda pair: pair[1].value)
-        leaders = [(row, p50) for row, p50 in found if (p50.low or p50.value) <= (least.high or least.value)]
+        least = min(p50s.values(), key=lambda p50: p50.value)
+        leaders = [name for name, p50 in p50s.items() if (p50.low or p50.value) <= (least.high or least.value)]
         what = "one image" if smallest == 1 else f"{smallest} images"
         if len(leaders) == 1:
-            fastest = "" if len(found) == 1 else " fastest,"
-            return f"{best['name']} answers {what}{fastest} in {digits(least.value)} ms."
-        span = f"{digits(least.value)} to {digits(max(p50.value for _, p50 in leaders))} ms"
-        names = [row["name"] for row, _ in leaders]
-        return f"{', '.join(names[:-1])} and {names[-1]} answer {what} fastest, in {span}: their intervals overlap."
+            return f"{leaders[0]} answers {what}{' fastest,' * (len(p50s) > 1)} in {digits(least.value)} ms."
+        span = f"{digits(least.value)} to {digits(max(p50s[name].value for name in leaders))} ms"
+        return f"{', '.join(leaders[:-1])} and {leaders[-1]} answer {what} fastest, in {span}: their intervals overlap."
 
     @property
     def warnings(self) -> list[str]:
@@ -300,8 +297,8 @@ class Report:
             found.append("The checkout had uncommitted changes.")
         parity = result.parity.items()
         found += [f"{route} disagrees with the reference: {fact.why}" for route, fact in parity if not fact.agrees]
-        problems = {(cell.id, visit.problem): 1 for cell in result.cells for visit in cell.visits if visit.problem}
-        return found + [f"{id_}: {problem}" for id_, problem in problems]
+        visits = ((cell.id, visit.problem) for cell in result.cells for visit in cell.visits if visit.problem)
+        return found + [f"{id_}: {problem}" for id_, problem in dict.fromkeys(visits)]
 
     @property
     def cards(self) -> list[tuple[str, str, str]]:
