@@ -10,10 +10,10 @@ from statistics import median_high
 from typing import Any
 
 from bench.analysis import statistics
-from bench.analysis.analysis import NO_DIFFERENCE, NO_VERDICT, analyse
+from bench.analysis.analysis import analyse
 from bench.measure.measured import Cell, Run
 from bench.measure.plan import QUICK_BLOCKS, matrix
-from bench.result import QuickRuns, Ratio
+from bench.result import NO_DIFFERENCE, NO_VERDICT, QuickRuns, Ratio
 
 
 def cells(route: str, batches: Sequence[int], concurrency: Sequence[int], targets: Sequence[str]) -> list[Cell]:

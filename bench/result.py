@@ -6,10 +6,11 @@ nobody could give is None. A field with a default is absent from results that we
 
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Final, Literal, Self
 
 import msgspec
 
+from bench.figures import callers, digits
 from bench.measure.measured import SCHEMA, Cell, Run, Visit
 
 
@@ -27,15 +28,21 @@ class Interval(Record):
     low: float | None = None
     high: float | None = None
 
+    def __str__(self) -> str:
+        """`8.40 (8.21–8.57)`, or the number alone."""
+        return f"{digits(self.value)} ({self.limits})" if self.low else digits(self.value)
+
+    @property
+    def limits(self) -> str:
+        return f"{digits(self.low)}–{digits(self.high)}" if self.low else "no interval"
+
     def turned(self, factor: float = 1.0) -> "Interval":
         """`factor` / this number, whose limits change places."""
-        low, high = (limit and factor / limit for limit in (self.high, self.low))
-        return Interval(factor / self.value, low, high)
+        return Interval(factor / self.value, self.high and factor / self.high, self.low and factor / self.low)
 
     def times(self, factor: float) -> "Interval":
         """This number `factor` times."""
-        low, high = (limit and limit * factor for limit in (self.low, self.high))
-        return Interval(self.value * factor, low, high)
+        return Interval(self.value * factor, self.low and self.low * factor, self.high and self.high * factor)
 
 
 class Parity(Record):
@@ -57,6 +64,12 @@ class Limits(Record, kw_only=True):
     """The cores it may use, as Docker writes them; None: all."""
     memory_bytes: int | None
 
+    def __str__(self) -> str:
+        """`2 cores (CPU set 0-1), 3 GiB`."""
+        cpus = f"{self.cpus:g} cores" if self.cpus else "no CPU limit"
+        cpus += f" (CPU set {self.cpuset})" if self.cpuset else ""
+        return f"{cpus}, {self.memory_bytes / 2**30:.3g} GiB" if self.memory_bytes else f"{cpus}, no memory limit"
+
 
 class Service(Limits, kw_only=True):
     """What ran of a Compose service."""
@@ -65,6 +78,9 @@ class Service(Limits, kw_only=True):
     image: str
     """Image id."""
     pids: int | None
+
+    def __str__(self) -> str:
+        return f"{self.replicas} x " * (self.replicas > 1) + Limits.__str__(self)
 
 
 class Device(Record):
@@ -135,6 +151,12 @@ class Environment(Record, kw_only=True):
     versions: dict[str, str | None]
     """Python and the libraries that a client's latency can depend on."""
 
+    @property
+    def gpus(self) -> str:
+        """`1 x A100, driver 550`."""
+        gpu = self.device
+        return f"{gpu.count} x {gpu.name}, driver {gpu.driver}" if gpu else "no GPU"
+
 
 class Found(Record, kw_only=True):
     """What the analysis says of a cell."""
@@ -173,6 +195,12 @@ class Found(Record, kw_only=True):
     cost_per_million_images: Interval | None
 
 
+FASTER, SLOWER = "faster", "slower"
+NO_DIFFERENCE: Final = "no difference shown"
+NO_VERDICT: Final = "no verdict"
+SPEEDS = FASTER, SLOWER, NO_DIFFERENCE, NO_VERDICT
+
+
 class Ratio(Record, kw_only=True):
     """a / b, taken within blocks."""
 
@@ -198,6 +226,24 @@ class Ratio(Record, kw_only=True):
     text: str
     why: list[str]
     """The measured factors that differ, in words."""
+
+    @property
+    def case(self) -> str:
+        """`batch 8`, or `16 callers`."""
+        return f"batch {self.batch}" if self.users == 1 else callers(self.users)
+
+    @property
+    def speed(self) -> str:
+        """The verdict as one of SPEEDS: a lower time is faster, a lower throughput slower."""
+        if self.verdict not in ("lower", "higher"):
+            return self.verdict
+        return FASTER if (self.verdict == "lower") == (self.measure == "p50_ms") else SLOWER
+
+    @property
+    def time(self) -> Interval | None:
+        """The ratio as time: throughput is turned round, so that below 1 always means that the first is faster."""
+        found = Interval(self.value, self.low, self.high) if self.value else None
+        return found.turned() if found and self.measure != "p50_ms" else found
 
 
 Verdict = Literal["reproduced", "not reproduced", "cannot tell"]

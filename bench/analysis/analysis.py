@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from bench.analysis import claims, statistics
 from bench.analysis.statistics import IMAGES_PER_S, MIN_BLOCKS, Estimate, Window
@@ -15,7 +15,7 @@ from bench.figures import figure, share
 from bench.measure import split
 from bench.measure.measured import GATE, Cell, Run, Visit
 from bench.measure.plan import PUBLISHED_METHOD
-from bench.result import Analysis, Found, Interval, Ratio
+from bench.result import NO_DIFFERENCE, NO_VERDICT, Analysis, Found, Interval, Ratio
 from bench.studies import STUDIES
 from locustfiles.clients.policy import COLD
 from locustfiles.recorder import MIN_CALLS
@@ -24,16 +24,12 @@ from locustfiles.study_routes import WAYS
 LOST = 0.01
 """The share of calls that may fail, or start late in an open loop, before the rest no longer stands for all."""
 P50: Final = "p50_ms"
-# Percentile -> the percentage, and how many calls it needs.
-PERCENTS: Mapping[str, tuple[float, int]] = {
-    f"p{percent:g}_ms": (percent, least) for percent, least in MIN_CALLS.items()
-}
+PERCENTS: Mapping[str, tuple[float, int]] = {f"p{percent:g}_ms": (percent, MIN_CALLS[percent]) for percent in MIN_CALLS}
+"""Percentile -> the percentage, and how many calls it needs."""
 
 SERVER_CPU = "server.cpu"
 """The stage in which a server says what CPU time a call took it."""
 SAME, PROTOCOL = "same", "protocol"
-NO_VERDICT: Final = "no verdict"
-NO_DIFFERENCE: Final = "no difference shown"
 Verdict = Literal["lower", "higher", "no difference shown", "no verdict"]
 
 SHOWN = 0.05
@@ -45,15 +41,11 @@ class Measured:
     """A cell with what was measured of it."""
 
     cell: Cell
-    visits: list[Visit]
+    visits: Sequence[Visit]
     windows: list[Window]
     estimates: Mapping[str, Estimate]
     found: Found
     """Its entry in the analysis."""
-
-    @property
-    def calls(self) -> int:
-        return sum(window.calls for window in self.windows)
 
 
 def analyse(run: Run, *, price_per_hour: float | None = None, resamples: int = statistics.RESAMPLES) -> Analysis:
@@ -62,7 +54,7 @@ def analyse(run: Run, *, price_per_hour: float | None = None, resamples: int = s
     The price is for the machine that serves, in any currency: the cost is in the same.
     """
     study = STUDIES.get(run.study)
-    cells = [_measure(run, cell, price_per_hour, resamples) for cell, _ in run.cells]
+    cells = [_measure(run, cell, visits, price_per_hour, resamples) for cell, visits in run.cells]
     ratios = [
         _ratio(run, kind, a, b, measure, resamples)
         for kind, a, b in _pairs(cells, study.pairs if study else {})
@@ -78,30 +70,35 @@ def analyse(run: Run, *, price_per_hour: float | None = None, resamples: int = s
     return Analysis(statistics.CONFIDENCE, resamples, found, ratios, verdicts)
 
 
-def _measure(run: Run, cell: Cell, price: float | None, resamples: int) -> Measured:
-    visits = run.visits(cell)
+def _measure(run: Run, cell: Cell, all_visits: Sequence[Visit], price: float | None, resamples: int) -> Measured:
+    visits = [visit for visit in all_visits if not visit.problem]
     windows = statistics.windows(visits, cell.batch)
     estimates = _estimates(run, cell, windows, resamples)
-    throughput = estimates.get(IMAGES_PER_S)
+    intervals = {name: estimate.interval for name, estimate in estimates.items()}
+    throughput = intervals.get(IMAGES_PER_S)
     requests, failures = sum(v.requests for v in visits), sum(v.failures for v in visits)
     images = (requests + failures) * cell.batch
+    # No call is without bytes: none at all means that they could not be counted.
+    counts = (sum(getattr(v, f"{way}_bytes") for v in visits) for way in ("sent", "received"))
+    sent, received = (count / images if count and images else None for count in counts)
     splits = [parts for visit in visits if (parts := split.split(visit))]
     executions = sum(v.model_executions or 0 for v in visits)
     marks, notes = _doubts(run, cell, visits, windows)
+    problems = [f"block {v.block} measured nothing: {v.problem}" for v in all_visits if v.problem]
     found = Found(
         id=cell.id,
         marks=marks,
-        notes=notes,
+        notes=problems + notes,
         requests=requests,
         failures=failures,
         blocks=len(windows),
-        **{name: _interval(estimates.get(name)) for name in PERCENTS},
-        images_per_s=_interval(throughput),
+        **{name: intervals.get(name) for name in PERCENTS},
+        images_per_s=throughput,
         mean_ms=_mean(v.mean_ms for v in visits),
         connections=_mean(v.connections for v in visits),
         edge_connections=_mean(v.edge_connections for v in visits),
-        sent_bytes_per_image=_per_image((v.sent_bytes for v in visits), images),
-        received_bytes_per_image=_per_image((v.received_bytes for v in visits), images),
+        sent_bytes_per_image=sent,
+        received_bytes_per_image=received,
         client_cpu=max((v.client_cpu for v in visits), default=None),
         client_cpu_ms=_plain(_mean(v.client_cpu * v.counted_s / v.requests * 1e3 for v in visits if v.requests)),
         server_cpu_ms=_plain(_mean(v.stages_ms.get(SERVER_CPU) for v in visits)),
@@ -109,7 +106,8 @@ def _measure(run: Run, cell: Cell, price: float | None, resamples: int) -> Measu
         decode_ms=_mean(v.decode_ms for v in visits),
         split={part: sum(parts[part] for parts in splits) / len(splits) for part in splits[0]} if splits else None,
         calls_per_execution=sum(v.requests for v in visits if v.model_executions) / executions if executions else None,
-        cost_per_million_images=_cost(throughput, price),
+        # Price per hour / 3600 / images per second * 1e6: the slowest throughput is the highest cost.
+        cost_per_million_images=throughput.turned(price / 3600 * 1e6) if throughput and price is not None else None,
     )
     return Measured(cell, visits, windows, estimates, found)
 
@@ -127,27 +125,11 @@ def _estimates(run: Run, cell: Cell, windows: Sequence[Window], resamples: int) 
     return found
 
 
-def _interval(estimate: Estimate | None) -> Interval | None:
-    return statistics.interval(estimate) if estimate else None
-
-
-def _cost(throughput: Estimate | None, price: float | None) -> Interval | None:
-    """Price per hour / 3600 / images per second * 1e6: the slowest throughput is the highest cost."""
-    return statistics.interval(throughput).turned(price / 3600 * 1e6) if throughput and price is not None else None
-
-
 def _doubts(run: Run, cell: Cell, visits: Sequence[Visit], windows: Sequence[Window]) -> tuple[list[str], list[str]]:
     """Why this cell gets no verdict (its marks), and what is worth knowing and no obstacle (its notes): a line each."""
     marks: list[str] = []
-    notes = [
-        f"block {v.block} measured nothing: {v.problem}"
-        for known, all_ in run.cells
-        if known == cell
-        for v in all_
-        if v.problem
-    ]
     measured = {window.block for window in windows}
-    notes += [f"block {v.block} has no call in its steady window" for v in visits if v.block not in measured]
+    notes = [f"block {v.block} has no call in its steady window" for v in visits if v.block not in measured]
     if len(windows) < MIN_BLOCKS:
         marks.append(f"{_count(len(windows), 'block')} measured: a verdict needs at least {MIN_BLOCKS}")
     parity = run.parity.get(cell.route)
@@ -162,12 +144,16 @@ def _doubts(run: Run, cell: Cell, visits: Sequence[Visit], windows: Sequence[Win
         marks.append(f"a load process used {share(busiest)} of a core (at most {share(gate)}): it measured itself too")
     calls, failures = sum(v.requests + v.failures for v in visits), sum(v.failures for v in visits)
     if failures:
-        few = failures <= LOST * calls
-        (notes if few else marks).append(f"{failures} of {calls} calls failed: {_worst_error(visits)}")
-    others = [v for v in visits if v.server_requests not in (None, v.requests)]
-    counted = [f"the server counted {v.server_requests} calls, the clients {v.requests}" for v in others]
+        errors = sum((Counter(v.errors) for v in visits), Counter[str]())
+        worst = max(errors, key=errors.__getitem__, default="no error text")
+        (notes if failures <= LOST * calls else marks).append(f"{failures} of {calls} calls failed: {worst}")
+    counted = [
+        f"block {v.block}: the server counted {v.server_requests} calls, the clients {v.requests}"
+        for v in visits
+        if v.server_requests not in (None, v.requests)
+    ]
     if run.method != PUBLISHED_METHOD:
-        marks += _first(f"block {v.block}: {text}" for v, text in zip(others, counted, strict=True))
+        marks += _first(counted)
     marks += _first(
         f"block {v.block}: the edge accepted {v.edge_connections} connections, the clients opened {v.connections}"
         for v in visits
@@ -184,21 +170,13 @@ def _doubts(run: Run, cell: Cell, visits: Sequence[Visit], windows: Sequence[Win
     if recorded < least:
         marks.append(f"{_count(recorded, 'call')} in the steady windows: a p50 needs at least {least}")
     notes += _first(dict.fromkeys(f"block {v.block}: {reason}" for v in visits for reason in v.reasons))
-    hidden = {
-        "server's count of calls": any(v.server_requests is None for v in visits),
-        "edge's count of connections": any(v.edge_connections is None for v in visits),
-    }
-    notes += [f"the {what} is not visible from here: ours is not checked against it" for what in hidden if hidden[what]]
+    counters = {"server_requests": "server's count of calls", "edge_connections": "edge's count of connections"}
+    for name, what in counters.items():
+        if any(getattr(v, name) is None for v in visits):
+            notes.append(f"the {what} is not visible from here: ours is not checked against it")
     if run.method == PUBLISHED_METHOD:
-        notes += _first(f"{text}: as published, with the warm-up" for text in counted)
+        notes += _first(f"{text.partition(': ')[2]}: as published, with the warm-up" for text in counted)
     return marks, notes
-
-
-def _worst_error(visits: Iterable[Visit]) -> str:
-    errors: Counter[str] = Counter()
-    for visit in visits:
-        errors.update(visit.errors)
-    return max(errors, key=errors.__getitem__, default="no error text")
 
 
 def _first(lines: Iterable[str]) -> list[str]:
@@ -222,11 +200,6 @@ def _plain(value: float | None) -> Interval | None:
     return None if value is None else Interval(value)
 
 
-def _per_image(counted: Iterable[int], images: int) -> float | None:
-    """No call is without bytes: none at all means that they could not be counted."""
-    return sum(counted) / images or None if images else None
-
-
 def _pairs(cells: Sequence[Measured], pairs: Mapping[tuple[str, str], str]) -> list[tuple[str, Measured, Measured]]:
     """(kind, a, b) of cells that share every factor but the row's own."""
     groups: dict[Cell, dict[str, Measured]] = {}
@@ -243,28 +216,28 @@ def _ratio(
     run: Run, kind: str, a: Measured, b: Measured, measure: Literal["p50_ms", "images_per_s"], resamples: int
 ) -> Ratio:
     estimate, blocks = _divide(run, a, b, measure, resamples)
-    interval = statistics.interval(estimate) if estimate else None
+    names = a.cell.name, b.cell.name
     unequal = _unequal_connections(a, b) if kind == PROTOCOL else None
-    reasons = [f"{one.cell.name}: {mark}" for one in (a, b) for mark in one.found.marks]
+    reasons = [] if estimate else [f"{(b if measure in a.estimates else a).cell.name} has too few calls"]
+    reasons += [f"{one.cell.name}: {mark}" for one in (a, b) for mark in one.found.marks]
     if len(a.windows) >= MIN_BLOCKS <= len(b.windows) and blocks < MIN_BLOCKS:
         reasons.append(f"they have {_count(blocks, 'block')} in common: a verdict needs at least {MIN_BLOCKS}")
     if unequal and run.method != PUBLISHED_METHOD:
         reasons.append(f"{unequal}: never called a protocol difference")
-    if interval is None:
-        reasons.insert(0, f"{(a if measure not in a.estimates else b).cell.name} has too few calls")
-    verdict, text = _verdict(interval, measure, a.cell.name, b.cell.name, reasons)
-    if run.method == PUBLISHED_METHOD and interval is not None:
-        if interval.low is None:
-            calls = f"{min(a.calls, b.calls)} calls, {_count(blocks, 'block')}, no interval"
-            text = f"{_times(interval.value, measure, a.cell.name, b.cell.name)} ({calls})"
+    numbers = statistics.as_json(estimate) or dict.fromkeys(("value", "low", "high"))
+    verdict, text = _verdict(numbers, measure, names, reasons)
+    if run.method == PUBLISHED_METHOD and estimate:
+        if numbers["low"] is None:
+            calls = min(sum(window.calls for window in one.windows) for one in (a, b))
+            limits = f"({calls} calls, {_count(blocks, 'block')}, no interval)"
+            text = f"{_times(estimate.value, measure, names)} {limits}"
         text = f"published method: {text}" + (f"; {unequal}" if unequal else "")
-    numbers: dict[str, Any] = {name: interval and interval[name] for name in ("value", "low", "high")}
     return Ratio(
         kind=kind,
         a=a.cell.id,
         b=b.cell.id,
-        a_name=a.cell.name,
-        b_name=b.cell.name,
+        a_name=names[0],
+        b_name=names[1],
         **{name: getattr(a.cell, name) for name in ("batch", "users", "policy", "target")},
         measure=measure,
         **numbers,
@@ -287,30 +260,34 @@ def doubt_what_may_be_chance(ratios: Sequence[Ratio]) -> None:
 
 def _divide(run: Run, a: Measured, b: Measured, measure: str, resamples: int) -> tuple[Estimate | None, int]:
     """a / b over the blocks that both have, and how many those are."""
-    found = [a.estimates, b.estimates]
     windows = statistics.shared(a.windows, b.windows)
     blocks = len(windows[0])
-    if [window.block for window in a.windows] != [window.block for window in b.windows]:
-        found = [_estimates(run, one.cell, mine, resamples) for one, mine in zip((a, b), windows, strict=True)]
+    found = [
+        one.estimates if len(one.windows) == blocks else _estimates(run, one.cell, mine, resamples)
+        for one, mine in zip((a, b), windows, strict=True)
+    ]
     if measure not in found[0] or measure not in found[1]:
         return None, blocks
     return statistics.ratio(found[0][measure], found[1][measure]), blocks
 
 
-def _verdict(interval: Interval | None, measure: str, a: str, b: str, reasons: Sequence[str]) -> tuple[Verdict, str]:
-    if interval is None or interval.low is None or interval.high is None or reasons:
+def _verdict(
+    numbers: Mapping[str, float | None], measure: str, names: tuple[str, str], reasons: Sequence[str]
+) -> tuple[Verdict, str]:
+    """What a ratio with these numbers says; `reasons` are why it says nothing."""
+    value, low, high = (numbers[name] for name in ("value", "low", "high"))
+    if value is None or low is None or high is None or reasons:
         more = f" (and {_count(len(reasons) - 1, 'more reason')})" if len(reasons) > 1 else ""
         return NO_VERDICT, f"{NO_VERDICT}: {reasons[0]}{more}"
-    limits = f"({figure(interval.low)} to {figure(interval.high)})"
-    if interval.low <= 1 <= interval.high:
+    limits = f"({figure(low)} to {figure(high)})"
+    if low <= 1 <= high:
         return NO_DIFFERENCE, f"{NO_DIFFERENCE} {limits}"
-    return "lower" if interval.high < 1 else "higher", f"{_times(interval.value, measure, a, b)} {limits}"
+    return "lower" if high < 1 else "higher", f"{_times(value, measure, names)} {limits}"
 
 
-def _times(value: float, measure: str, a: str, b: str) -> str:
-    if measure == P50:
-        return f"{a} takes {figure(value)}x the time of {b}"
-    return f"{a} serves {figure(value)}x the images per second of {b}"
+def _times(value: float, measure: str, names: tuple[str, str]) -> str:
+    words = ("takes", "the time of") if measure == P50 else ("serves", "the images per second of")
+    return f"{names[0]} {words[0]} {figure(value)}x {words[1]} {names[1]}"
 
 
 def _unequal_connections(a: Measured, b: Measured) -> str | None:
@@ -341,24 +318,27 @@ def _why(a: Measured, b: Measured) -> list[str]:
     servers = [(WAYS[one.cell.route].direct or "edge").partition(":")[0] for one in (a, b)]
     if servers[0] != servers[1]:
         why.append(f"servers: {servers[0]} against {servers[1]}")
-    if _differs(mine.connections, other.connections):
-        why.append(f"connections per visit: {mine['connections']:.4g} against {other['connections']:.4g}")
-    for key, word in (("sent_bytes_per_image", "sent"), ("received_bytes_per_image", "received")):
-        if _differs(mine[key], other[key]):
-            why.append(f"bytes {word} per image: {mine[key]:,.0f} against {other[key]:,.0f}")
+    for name, words, form in (
+        ("connections", "connections per visit", ".4g"),
+        ("sent_bytes_per_image", "bytes sent per image", ",.0f"),
+        ("received_bytes_per_image", "bytes received per image", ",.0f"),
+    ):
+        why += _differs(mine[name], other[name], words, form)
     if mine.split and other.split:
         call = max(sum(mine.split.values()), sum(other.split.values()))
-        changes = {part: ms - other.split.get(part, 0.0) for part, ms in mine.split.items()}
-        for part in sorted(changes, key=lambda part: -abs(changes[part])):
-            if abs(changes[part]) > SHOWN * call:
-                why.append(f"{part}: {mine['split'][part]:.2f} ms against {other['split'].get(part, 0.0):.2f} ms")
-    if _differs(mine.calls_per_execution, other.calls_per_execution):
-        runs = [f"{found['calls_per_execution']:.2f}" for found in (mine, other)]
-        why.append(f"calls that the model ran at once: {' against '.join(runs)}")
+        parts = [(part, ms, other.split.get(part, 0.0)) for part, ms in mine.split.items()]
+        for part, ms, its in sorted(parts, key=lambda one: -abs(one[1] - one[2])):
+            if abs(ms - its) > SHOWN * call:
+                why.append(f"{part}: {ms:.2f} ms against {its:.2f} ms")
+    runs = mine.calls_per_execution, other.calls_per_execution
+    why += _differs(*runs, "calls that the model ran at once", ".2f")
     if mine.client_cpu is not None and other.client_cpu is not None and abs(mine.client_cpu - other.client_cpu) > SHOWN:
         why.append(f"busiest load process: {share(mine.client_cpu)} of a core against {share(other.client_cpu)}")
     return why
 
 
-def _differs(a: float | None, b: float | None) -> bool:
-    return a is not None and b is not None and abs(a - b) > SHOWN * max(abs(a), abs(b))
+def _differs(a: float | None, b: float | None, what: str, form: str) -> list[str]:
+    """A line where the two differ by more than SHOWN."""
+    if a is None or b is None or abs(a - b) <= SHOWN * max(abs(a), abs(b)):
+        return []
+    return [f"{what}: {a:{form}} against {b:{form}}"]

@@ -56,27 +56,22 @@ def judge(study: Study, cells: Factors, ratios: Sequence[Ratio], found: Iterable
 def sizes(study: Study, factors: Factors, cells: Iterable[Any]) -> list[Ratio]:
     """Ratios of the bytes received per call, of the analysed `cells` that claims about RECEIVED set side by side."""
     shown = [claim.shown_by for claim in study.claims.values()]
-    pairs = {pair for ratios in shown if ratios.measure == RECEIVED for pair in ratios.pairs}
-    known = {_row_and_rest(factors[cell["id"]]): cell for cell in cells}
-    found = []
-    for (row, rest), mine in known.items():
+    pairs = dict.fromkeys(pair for ratios in shown if ratios.measure == RECEIVED for pair in ratios.pairs)
+    known = {}
+    for cell in cells:
+        rest = tuple(value for name, value in factors[cell["id"]].items() if name not in ("name", "route"))
+        known[factors[cell["id"]]["name"], rest] = cell
+    found: list[Ratio] = []
+    for (row, rest), a in known.items():
         for pair in pairs:
-            other = known.get((pair[1], rest))
-            if pair[0] == row and other and mine[RECEIVED] and other[RECEIVED]:
-                found.append(_size(pair, mine, other))
+            b = known.get((pair[1], rest))
+            if pair[0] == row and b and a[RECEIVED] and b[RECEIVED]:
+                # Counted, so its interval is a point.
+                value = a[RECEIVED] / b[RECEIVED]
+                verdict = "no verdict" if a["marks"] or b["marks"] else LOWER if value < 1 else HIGHER
+                about = {"a": a["id"], "b": b["id"], "a_name": row, "b_name": pair[1], "measure": RECEIVED, "why": []}
+                found.append(about | dict.fromkeys(("value", "low", "high"), value) | {"verdict": verdict})
     return found
-
-
-def _row_and_rest(cell: Mapping[str, Any]) -> tuple[str, tuple[Any, ...]]:
-    return cell["name"], tuple(value for name, value in cell.items() if name not in ("name", "route"))
-
-
-def _size(pair: tuple[str, str], a: Any, b: Any) -> Ratio:
-    """Counted, so its interval is a point."""
-    value = a[RECEIVED] / b[RECEIVED]
-    verdict = "no verdict" if a["marks"] or b["marks"] else LOWER if value < 1 else HIGHER
-    about = {"a": a["id"], "b": b["id"], "a_name": pair[0], "b_name": pair[1], "measure": RECEIVED, "why": []}
-    return about | dict.fromkeys(("value", "low", "high"), value) | {"verdict": verdict}
 
 
 def side(claim: Ratios, ratio: Ratio) -> str:
@@ -129,8 +124,7 @@ def _judge(study: Study, name: str, ratios: Sequence[Ratio], found: Mapping[str,
     sides = [(ratio, side(claim.shown_by, ratio)) for ratio in ratios]
     shown = {word for _, word in sides}
     refuted = shown == {CONTRADICTS} or (claim.shown_by.everywhere and CONTRADICTS in shown)
-    decided: Verdict = NOT_REPRODUCED if refuted else CANNOT_TELL
-    verdict: Verdict = REPRODUCED if shown == {SHOWS} else decided
+    verdict: Verdict = REPRODUCED if shown == {SHOWS} else NOT_REPRODUCED if refuted else CANNOT_TELL
     counted = ""
     if claim.shown_by.everywhere and refuted:  # a few that refute it are enough
         against = [(ratio, word) for ratio, word in sides if word == CONTRADICTS]

@@ -77,6 +77,14 @@ class Estimate:
     resolution: float = 0.0
     """The relative error that the recording alone may have."""
 
+    @property
+    def interval(self) -> Interval:
+        """The number with its expanded percentile interval."""
+        if not self.resampled.size:
+            return Interval(self.value)
+        width = math.exp(_reach(self, 1 - CONFIDENCE))
+        return Interval(self.value, self.value / width, self.value * width)
+
 
 def windows(visits: Iterable[Visit], batch: int) -> list[Window]:
     """The visits that have a call and some time in their steady window, by block; raises ValueError on a broken one."""
@@ -113,7 +121,7 @@ def estimates(
         return {}
     blocks = tuple(window.block for window in found)
     drawn = draws(len(blocks), resamples if len(blocks) >= MIN_BLOCKS else 0)
-    images, seconds = (np.array([getattr(window, key) for window in found]) for key in ("images", "seconds"))
+    images, seconds = np.array([(window.images, window.seconds) for window in found]).T
     rates = images[drawn].sum(axis=1) / seconds[drawn].sum(axis=1)
     made = {IMAGES_PER_S: Estimate(float(images.sum() / seconds.sum()), rates, blocks)}
     for key, percent in percents.items():
@@ -148,32 +156,22 @@ def resampled_percentile(found: Sequence[Window], drawn: NDArray[np.int64], perc
     return latency_ms[low]
 
 
-def interval(estimate: Estimate) -> Interval:
-    """The number with its expanded percentile interval."""
-    if not estimate.resampled.size:
-        return Interval(estimate.value, None, None)
-    width = math.exp(_reach(estimate, 1 - CONFIDENCE))
-    return Interval(estimate.value, estimate.value / width, estimate.value * width)
-
-
 def as_json(estimate: Estimate | None) -> dict[str, float | None] | None:
     """Its interval as JSON has it, {"value", "low", "high"}; None without an estimate."""
-    return msgspec.to_builtins(interval(estimate)) if estimate else None
+    return msgspec.to_builtins(estimate.interval) if estimate else None
 
 
 def ratio(a: Estimate, b: Estimate) -> Estimate:
     """a / b, paired by block: ValueError where the two are from different blocks."""
     if a.blocks != b.blocks:
-        raise ValueError(
-            f"a ratio pairs equal blocks, not {a.blocks} with {b.blocks}: estimate both from shared blocks"
-        )
+        raise ValueError(f"a ratio pairs equal blocks, not {a.blocks} with {b.blocks}: take shared blocks")
     return Estimate(a.value / b.value, a.resampled / b.resampled, a.blocks, max(a.resolution, b.resolution))
 
 
 def p_value(ratio: Estimate) -> float | None:
     """The smallest level (1 - confidence, at least LEAST_P) at which the ratio's interval has 1 outside.
 
-    It is below 1 - CONFIDENCE exactly where 1 is outside of `interval`, and None where there is no interval.
+    It is below 1 - CONFIDENCE exactly where 1 is outside of its interval, and None where there is no interval.
     """
     if not ratio.resampled.size:
         return None
@@ -225,9 +223,8 @@ def student_t(probability: float, freedom: int) -> float:
 
 def _student_cdf(t: float, freedom: int) -> float:
     """P(T <= t) for t >= 0: the finite sums of Abramowitz and Stegun 26.7.3 (odd) and 26.7.4 (even)."""
-    angle = math.atan(t / math.sqrt(freedom))
+    angle, odd = math.atan(t / math.sqrt(freedom)), freedom % 2
     sine, cosine = math.sin(angle), math.cos(angle)
-    odd = freedom % 2
     term, total = (cosine if odd else 1.0), 0.0
     for step in range(1 + odd, freedom, 2):
         total += term

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from bench.report import render, report, results
-from bench.report.model import Entry, Page, Table
+from bench.report import markdown, report, results
 from bench.report.results import ResultError
+from bench.report.tables import Table
 from bench.result import Result
 
 BEGIN, END = "<!-- fiveway table -->", "<!-- /fiveway table -->"
@@ -13,22 +13,23 @@ DEVICES_BEGIN, DEVICES_END = "<!-- devices table -->", "<!-- /devices table -->"
 
 def update_readme(readme: str, result: Result, folder: str) -> str:
     """`readme` with the table between its markers; raises ResultError when it has not exactly one pair of them."""
-    return _between(readme, "README", BEGIN, END, report.table(result, folder))
+    return _between(readme, "README", BEGIN, END, report.readme_table(result, folder))
 
 
 def update_devices(page: str, root: Path) -> str:
     """docs/gpu.md with a row for every result below `root`/results; raises ResultError as update_readme does."""
-    lines: list[list[Entry | str]] = []
+    lines = []
     for path in sorted(root.glob("results/*/*/*/result.json")):
         result, folder = results.load(path), path.parent.relative_to(root)
-        device = result.environment.device
-        where = f"{device.count} x {device.name}, driver {device.driver}" if device else "no GPU"
         study = result.study if result.method == "fair" else f"{result.study}, {result.method}"
-        about = [f"{where}: {result.environment.machine}", study, *(text or "–" for text in results.model(result))]
+        about = [
+            f"{result.environment.gpus}: {result.environment.machine}",
+            study,
+            *(text or "–" for text in results.model(result)),
+        ]
         lines.append([result.started_at[:10], *about, f"[{folder.name}](../{folder}/report.md)"])
     head = ["date", "device", "study", "model", "providers", "result"]
-    made = Page("", blocks=[Table(head, lines, style="words")])
-    return _between(page, "page", DEVICES_BEGIN, DEVICES_END, render.markdown(made).partition("\n")[2].strip())
+    return _between(page, "page", DEVICES_BEGIN, DEVICES_END, markdown.table(Table(head, lines, left=len(head))))
 
 
 def _between(text: str, what: str, begin: str, end: str, new: str) -> str:

@@ -4,23 +4,20 @@ import contextlib
 import csv
 import io
 import json
-import math
 import os
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from bench.measure.measured import FINISHED, SCHEMA
-from bench.result import Environment, Found, Interval, MeasuredCell, Result
+from bench.measure.measured import FINISHED, SCHEMA, Cell
+from bench.result import Environment, Found, MeasuredCell, Result
 from locustfiles.study_routes import WAYS
 
 RESULT = "result.json"
 INTERVALS = ("p50_ms", "p90_ms", "p99_ms", "images_per_s", "cost_per_million_images")
-FACTORS = ("id", "name", "route", "batch", "users", "policy", "target", "photo", "rate", "size", "distance", "gather")
-SETTING = ("policy", "target", "photo", "rate", "size", "distance", "gather")
+FACTORS = ("id", *Cell.__dataclass_fields__)
 COUNTS = ("requests", "failures", "blocks")
 MEANS = (
     "mean_ms", "sent_bytes_per_image", "received_bytes_per_image", "connections", "edge_connections", "client_cpu",
@@ -40,12 +37,12 @@ class Row:
     found: Found
 
     def __getitem__(self, name: str) -> Any:
-        return self.cell[name] if name in FACTORS else self.found[name]
+        return getattr(self.cell if name in FACTORS else self.found, name)
 
     @property
-    def problems(self) -> list[str]:
-        """Why visits measured nothing, each reason once."""
-        return list(dict.fromkeys(visit.problem for visit in self.cell.visits if visit.problem))
+    def factors(self) -> dict[str, Any]:
+        """As studies ask for them."""
+        return {name: self[name] for name in FACTORS}
 
 
 def load(path: Path | str) -> Result:
@@ -86,12 +83,12 @@ def _refused(text: bytes, error: Exception) -> str:
         return f"not JSON ({error}): it is damaged, take it from git or measure again"
     if not isinstance(found, dict) or "schema" not in found:
         return "not a result of the bench: it names no schema"
-    if found["schema"] != SCHEMA:
-        environment = found.get("environment")
-        commit = environment.get("commit") if isinstance(environment, dict) else None
-        which = f"at commit {commit}" if commit else "that wrote it"
-        return f"schema {found['schema']}, this version reads {SCHEMA}: use the version {which}"
-    return f"not a result of schema {SCHEMA}: {error}"
+    if found["schema"] == SCHEMA:
+        return f"not a result of schema {SCHEMA}: {error}"
+    environment = found.get("environment")
+    commit = environment.get("commit") if isinstance(environment, dict) else None
+    which = f"at commit {commit}" if commit else "that wrote it"
+    return f"schema {found['schema']}, this version reads {SCHEMA}: use the version {which}"
 
 
 def encode(result: Result) -> bytes:
@@ -125,36 +122,22 @@ def rows(result: Result) -> list[Row]:
     return [Row(cell, analysed[cell.id]) for cell in result.cells]
 
 
-def factors(row: Row) -> dict[str, Any]:
-    """The factors of its cell by name, as studies ask for them."""
-    return {name: row[name] for name in FACTORS}
-
-
-def settings(found: Iterable[Row]) -> list[list[Row]]:
-    """The rows of each setting, in their order: one table holds everything still but name, batch and users."""
-    groups: dict[tuple[Any, ...], list[Row]] = {}
-    for row in found:
-        groups.setdefault(tuple(row[name] for name in SETTING), []).append(row)
-    return list(groups.values())
-
-
 def cells_csv(result: Result) -> str:
     """One line per cell; an interval is three columns, a part of the time split one (ms); empty: no number."""
     found = rows(result)
     parts = list(dict.fromkeys(part for row in found for part in row["split"] or ()))
-    bounds = [f"{name}{suffix}" for name in INTERVALS for suffix in ("", "_low", "_high")]
-    split = [f"split_{part.replace(' ', '_')}_ms" for part in parts]
-    text = io.StringIO()
-    sheet = csv.writer(text, lineterminator="\n")
-    sheet.writerow([*FACTORS, *COUNTS, *bounds, *MEANS, *split, "marks", "notes"])
+    text, bounds = io.StringIO(), {"": "value", "_low": "low", "_high": "high"}
+    lines = []
     for row in found:
-        values = [row[name] and row[name][key] for name in INTERVALS for key in ("value", "low", "high")]
-        numbers = [*values, *(row[name] for name in MEANS), *((row["split"] or {}).get(part) for part in parts)]
-        sheet.writerow([
-            *(row[name] for name in (*FACTORS, *COUNTS)),
-            *(f"{number:.6g}" if isinstance(number, float) else number for number in numbers),
-            *("; ".join(row[name]) for name in ("marks", "notes")),
-        ])  # fmt: skip
+        numbers = {f"{name}{end}": row[name] and row[name][bounds[end]] for name in INTERVALS for end in bounds}
+        numbers |= {name: row[name] for name in MEANS}
+        numbers |= {f"split_{part.replace(' ', '_')}_ms": (row["split"] or {}).get(part) for part in parts}
+        line = {name: row[name] for name in (*FACTORS, *COUNTS)}
+        line |= {name: f"{number:.6g}" if isinstance(number, float) else number for name, number in numbers.items()}
+        lines.append(line | {name: "; ".join(row[name]) for name in ("marks", "notes")})
+    sheet = csv.DictWriter(text, lines[0] if lines else (), lineterminator="\n")
+    sheet.writeheader()
+    sheet.writerows(lines)
     return text.getvalue()
 
 
@@ -187,29 +170,3 @@ def providers(environment: Environment) -> str:
     """`<model> on CPUExecutionProvider, <model>_trt on OpenVINOExecutionProvider`, or that nobody knows."""
     found = sorted((environment.providers or {}).items())
     return ", ".join(f"{model} on {' + '.join(nodes)}" for model, nodes in found) or "providers unknown"
-
-
-def callers(users: int) -> str:
-    return "1 caller" if users == 1 else f"{users} callers"
-
-
-def bracketed(interval: Interval | None) -> str:
-    """`8.40 (8.21–8.57)`; the number alone where there are too few blocks for its interval; a dash without a number."""
-    if not interval:
-        return "–"
-    return f"{digits(interval.value)} ({between(interval)})" if interval.low else digits(interval.value)
-
-
-def between(interval: Interval) -> str:
-    """`8.21–8.57`."""
-    return f"{digits(interval.low)}–{digits(interval.high)}" if interval.low else "no interval"
-
-
-def digits(value: float | None) -> str:
-    """Three digits or all of the whole ones: 0.0123, 8.40, 59.2, 1,974; a dash for no value."""
-    if value is None:
-        return "–"
-    if value == 0:
-        return "0"
-    places = max(0, 2 - math.floor(math.log10(abs(value))))
-    return f"{value:,.{min(places, 6)}f}"

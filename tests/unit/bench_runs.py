@@ -1,7 +1,7 @@
 """Runs with known distributions, so that statistics, analysis, results and reports are held to numbers that are true.
 
-A call's latency is lognormal around `median_ms()`: calls spread by `call_sd`, each visit is off by a factor of its own
-(`visit_sd`), and each block slows all cells alike (`drift`): standard deviations, and a step, on the log scale.
+A call's latency is lognormal around `median_ms()`: calls spread by `call_sd`, and each visit is off by a factor of its
+own (`visit_sd`): standard deviations on the log scale.
 """
 
 import copy
@@ -25,13 +25,8 @@ FIVEWAY = ("jpeg-http", "onnx-http", "onnx-grpc", "trt-http", "trt-grpc")
 BATCHES = (1, 8, 32)
 USERS = (1, 8, 16)
 # A call's fixed cost and what each image adds, in ms.
-COSTS = {
-    "jpeg-http": (1.5, 16.0),
-    "onnx-http": (1.0, 7.4),
-    "onnx-grpc": (1.0, 7.4),
-    "trt-http": (1.0, 6.8),
-    "trt-grpc": (1.0, 6.8),
-}
+COSTS = {"jpeg-http": (1.5, 16.0), "onnx-http": (1.0, 7.4), "trt-http": (1.0, 6.8)}
+COSTS |= {"onnx-grpc": COSTS["onnx-http"], "trt-grpc": COSTS["trt-http"]}
 TENSOR_BYTES, JPEG_BYTES = 602_112, 28_700
 
 
@@ -74,19 +69,17 @@ def as_json(run: Run) -> dict[str, Any]:
     return dict(json.loads(results.encode(Result.of(run, analyse(run)))))
 
 
-@functools.cache
-def _text() -> str:
-    return json.dumps(as_json(made()))
+DEFAULT = functools.cache(lambda: as_json(made()))
 
 
 def plain(**options: Any) -> dict[str, Any]:
     """result.json of made(), free to be changed."""
-    return as_json(made(**options)) if options else dict(json.loads(_text()))
+    return as_json(made(**options)) if options else copy.deepcopy(DEFAULT())
 
 
-def edited(path: str, value: object, **options: Any) -> dict[str, Any]:
+def edited(path: str, value: object) -> dict[str, Any]:
     """plain() with one place changed, like `cells/0/batch`; the value `...` removes it."""
-    changed = plain(**options)
+    changed = plain()
     way: list[Any] = [int(part) if part.isdigit() else part for part in path.split("/")]
     last = way.pop()
     place: Any = functools.reduce(lambda found, part: found[part], way, changed)
@@ -122,14 +115,10 @@ def synthetic_run(
     users: Iterable[int] = USERS,
     blocks: int = 3,
     calls: int = 300,
-    policy: str = POOLED,
-    target: str = "edge",
-    rate: float | None = None,
     slower: Mapping[str, float] | None = None,
     call_sd: float = 0.1,
     visit_sd: float = 0.02,
-    drift: float = 0.0,
-    seed: int = 1,
+    **factors: Any,
 ) -> Run:
     """A finished run: each batch with one user, then each number of users at batch 1, as the fiveway study has them.
 
@@ -137,21 +126,17 @@ def synthetic_run(
     """
     routes = dict(names) if isinstance(names, Mapping) else {name: name for name in names}
     pairs = list(dict.fromkeys([*((batch, 1) for batch in batches), *((1, count) for count in users)]))
-    cells = [
-        Cell(name, route, batch, count, policy, target, rate=rate)
-        for batch, count in pairs
-        for name, route in routes.items()
-    ]
-    rng = np.random.default_rng(seed)
+    cells = [Cell(*names, batch, count, **factors) for batch, count in pairs for names in routes.items()]
+    rng = np.random.default_rng(1)
     visits: dict[Cell, list[Visit]] = {cell: [] for cell in cells}
     for block in range(1, blocks + 1):
         for position, index in enumerate(rng.permutation(len(cells)), 1):
             cell = cells[index]
             median = median_ms(cell.route, cell.batch, cell.users) * (slower or {}).get(cell.name, 1.0)
-            median *= np.exp(rng.normal(0, visit_sd) + drift * (block - 1))
+            median *= np.exp(rng.normal(0, visit_sd))
             latencies = median * np.exp(rng.normal(0, call_sd, calls))
             visits[cell].append(visit(cell, block, position, latencies))
-    options = {"blocks": blocks, "seconds": 8, "warm_up": 2, "quick": False, "seed": seed}
+    options = {"blocks": blocks, "seconds": 8, "warm_up": 2, "quick": False, "seed": 1}
     parity = {route: {"agrees": True, "cosine": 0.9999, "why": ""} for route in routes.values()}
     return Run(study, "2026-01-02T03:04:05Z", method, options, {}, parity, list(visits.items()), ended="finished")
 
@@ -199,8 +184,8 @@ def stages(cell: Cell, mean_ms: float) -> dict[str, float]:
     server, parts = "triton", {"compute_input": 0.02, "compute_infer": 0.88, "compute_output": 0.005, "total": 0.91}
     if cell.route == "jpeg-http":
         server, parts = "server", {"preprocess": 0.2, "compute": 0.7, "encode": 0.02, "total": 0.94}
-    found = {f"{server}.{name}": share * work for name, share in parts.items()} | {f"{server}.queue": queue}
-    found[f"{server}.total"] += queue
+    found = {f"{server}.{name}": share * work for name, share in parts.items()}
+    found |= {f"{server}.queue": queue, f"{server}.total": parts["total"] * work + queue}
     if cell.target == "edge":
         found |= {"edge.hold": 0.01 * work, "edge.send": 0.02 * work, "edge.upstream": queue + 0.95 * work}
     return found

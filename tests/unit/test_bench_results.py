@@ -3,7 +3,6 @@
 import csv
 import errno
 import io
-import json
 import os
 import re
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 from bench.report import documents, plots, report, results
 from bench.report.results import ResultError
 from bench.result import Interval, Result
-from tests.unit.bench_runs import analyse, change, edited, made, plain, result, typed
+from tests.unit.bench_runs import analyse, change, edited, made, result, typed
 
 
 @pytest.fixture(autouse=True)
@@ -74,10 +73,8 @@ def test_numbers_that_are_not_finite_become_null(tmp_path: Path) -> None:
         (None, "is absent"),
         (b"{", "not JSON"),
         (b"\xff\xfe\x00", "not JSON"),
-        (b"[]", "names no schema"),
         (b'{"schema": 0}', "schema 0, this version reads 1"),
         (b'{"schema": 2, "environment": {"commit": "abc"}}', "at commit abc"),
-        (b'{"schema": 2, "environment": "text"}', "schema 2"),
         (b'{"schema": 1, "kind": "budgets"}', "not a result of schema 1"),
     ],
 )
@@ -96,14 +93,8 @@ def test_a_file_that_is_no_result_is_refused_in_one_line(tmp_path: Path, content
     ("path", "value", "named"),
     [
         ("analysis/cells/0/p50_ms", ..., r"p50_ms.*\$\.analysis\.cells\[0\]"),
-        ("analysis/cells/0/p50_ms", 8.4, r"\$\.analysis\.cells\[0\]\.p50_ms"),
         ("analysis/ratios/0/verdict", "better", r"ratios\[0\]\.verdict"),
-        ("analysis", ..., "analysis"),
-        ("environment/commit", ..., r"commit.*\$\.environment"),
-        ("environment/model/weights", "maybe", r"model\.weights"),
-        ("cells/0/batch", "1", r"cells\[0\]\.batch"),
         ("cells/0/batch", 0, r">= 1.*cells\[0\]\.batch"),
-        ("cells/0/visits/0/requests", -1, r">= 0.*visits\[0\]\.requests"),
         ("analysis/cells/0/p51_ms", 8.4, "unknown field.*p51_ms"),
         ("cells/0/visits/0/latency", 1, r"visits\[0\]\.latency"),
         ("parity/jpeg-http/agrees", "yes", r"parity\[...\]\.agrees"),
@@ -138,12 +129,11 @@ def test_the_readme_table_has_the_numbers_and_their_origin() -> None:
     stands between two markers of the README; without them nothing is written into it at a guess."""
     run = change(made(), lambda cell: cell.name == "trt-grpc", lambda visit: setattr(visit, "client_cpu", 0.9))
     found = Result.of(run, analyse(run))
-    text = report.table(found, "results/2026-01-02/synthetic-cpu-2c-24g/fiveway-030405")
-    for word in (
-        "2026-01-02", "synthetic-cpu-2c-24g", "no GPU", "efficientnet_lite0 with real weights", "CPUExecutionProvider",
-        "OpenVINOExecutionProvider", "95 %", "fiveway-030405", "batch 8", "8 callers",
-        f"| jpeg-http | {results.bracketed(found.analysis.cells[0].p50_ms)} |",
-    ):  # fmt: skip
+    text = report.readme_table(found, "results/2026-01-02/synthetic-cpu-2c-24g/fiveway-030405")
+    origin = (
+        "2026-01-02 on synthetic-cpu-2c-24g (no GPU): efficientnet_lite0 with real weights; efficientnet_lite0 on CPU"
+    )
+    for word in (origin, "95 %", "fiveway-030405", "batch 8", "8 callers", f"| {found.analysis.cells[0].p50_ms} |"):
         assert word in text
     # A route in backticks at the start of a row would be a row of the README's route table.
     assert "| `" not in text
@@ -156,28 +146,3 @@ def test_the_readme_table_has_the_numbers_and_their_origin() -> None:
     for marks in ((), (begin,), (end, begin), (begin, end, begin, end)):
         with pytest.raises(ResultError, match="needs one line"):
             documents.update_readme("\n".join(marks), found, "x")
-
-
-def test_results_from_before_a_field_existed_are_read() -> None:
-    """What a cell or an analysis did not have then is what it stands for."""
-    old = plain()
-    for cell in old["cells"]:
-        for name in ("size", "distance", "gather"):
-            del cell[name]
-        for visit in cell["visits"]:
-            del visit["decode_ms"], visit["reasons"]
-    for ratio in old["analysis"]["ratios"]:
-        del ratio["p_value"]
-    del old["environment"]["native"], old["analysis"]["quick_runs"]
-    found = typed(json.loads(json.dumps(old)))
-    assert (found.cells[0].gather, found.analysis.ratios[0].p_value, found.environment.native) == (False, None, False)
-    assert report.markdown(found)
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(8.4, "8.40"), (59.24, "59.2"), (1974.2, "1,974"), (0.0123, "0.0123"), (999.7, "1,000"), (0, "0"), (None, "–")],
-)
-def test_numbers_have_three_digits(value: float | None, text: str) -> None:
-    """More would be noise, fewer would hide differences."""
-    assert results.digits(value) == text
