@@ -4,6 +4,7 @@ REST, not TorchServe's gRPC: over gRPC its errors come back as status OK, and ai
 second than a grpc.aio client.
 """
 
+import asyncio
 import logging
 from collections.abc import Sequence
 
@@ -14,12 +15,12 @@ import numpy as np
 from gateways.core.answer import TOP_K, Class, Prediction
 from gateways.core.errors import ServeError, Status
 from gateways.core.timing import Stages
-from gateways.upstreams.calls import not_loaded, together, within
+from gateways.upstreams.calls import LIMIT_S, not_loaded, together, within
 
 log = logging.getLogger(__name__)
 
-# Below TorchServe's job queue (100): what does not fit waits here, within its deadline, and is not refused there.
-CONNECTIONS = 64
+# Well below TorchServe's job queue (600): what does not fit waits here, within its deadline, and is not refused there.
+AT_ONCE = 64
 
 
 class _Answer(msgspec.Struct):
@@ -41,10 +42,13 @@ class TorchServe:
 
     def __init__(self, url: str, model: str) -> None:
         self._model = model
+        self._room = asyncio.Semaphore(AT_ONCE)
+        self._asked: set[asyncio.Task[tuple[int, bytes]]] = set()
         self._http = aiohttp.ClientSession(
             url,
             # A restarted container may come back with another address: names are kept for 2 s only.
-            connector=aiohttp.TCPConnector(limit=CONNECTIONS, ttl_dns_cache=2),
+            connector=aiohttp.TCPConnector(limit=AT_ONCE, ttl_dns_cache=2),
+            timeout=aiohttp.ClientTimeout(LIMIT_S),
             headers={"content-type": "image/jpeg"},
             cookie_jar=aiohttp.DummyCookieJar(),
         )
@@ -65,10 +69,15 @@ class TorchServe:
         await self._http.close()
 
     async def _one(self, index: int, jpeg: bytes, top_k: int) -> Prediction:
+        await self._room.acquire()
+        # TorchServe computes what it has taken, also when its caller is gone. The call holds its place until then: else
+        # calls that run into their deadlines fill the queue with work for nobody.
+        task = asyncio.create_task(self._ask(jpeg))
+        self._asked.add(task)
+        task.add_done_callback(self._done)
         try:
-            async with self._http.post(f"/predictions/{self._model}", data=jpeg) as response:
-                status, body = response.status, await response.read()
-        except aiohttp.ClientError as error:
+            status, body = await asyncio.shield(task)
+        except (aiohttp.ClientError, TimeoutError) as error:
             log.warning("TorchServe: %s: %s", type(error).__name__, error)
             raise ServeError(
                 Status.UNAVAILABLE, "TorchServe cannot be reached, it may be restarting: try again in a few seconds"
@@ -77,6 +86,16 @@ class TorchServe:
             raise self._refused(index, status, body)
         answer = _answer.decode(body)
         return Prediction(np.asarray(answer.embedding, dtype=np.float32), answer.classes[:top_k])
+
+    async def _ask(self, jpeg: bytes) -> tuple[int, bytes]:
+        async with self._http.post(f"/predictions/{self._model}", data=jpeg) as response:
+            return response.status, await response.read()
+
+    def _done(self, task: "asyncio.Task[tuple[int, bytes]]") -> None:
+        self._asked.discard(task)
+        self._room.release()
+        if not task.cancelled():
+            task.exception()  # asked for here: asyncio warns of an error that nobody took
 
     def _refused(self, index: int, status: int, body: bytes) -> ServeError:
         """TorchServe's refusal in words for our client. Only what the handler wrote about an image is passed on."""

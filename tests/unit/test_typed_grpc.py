@@ -13,7 +13,7 @@ from fiveway.vision.v1 import vision_pb2 as pb
 from gateways.core.errors import INTERNAL_MESSAGE
 from gateways.typed_grpc import service
 from gateways.typed_grpc.server import running
-from gateways.upstreams.torchserve import CONNECTIONS
+from gateways.upstreams.torchserve import AT_ONCE
 from gateways.upstreams.triton import FAILED
 from tests.unit.typed_gateway import BOTH, GOOD, REQUEST, Gateway, fails, started, to
 from tests.unit.upstream_servers import LABELS, MODEL, artifacts, jpeg, until
@@ -112,23 +112,31 @@ async def test_torchserve_gets_a_call_per_photo_and_triton_one_per_batch(gateway
 
 
 async def test_photos_are_in_flight_together_and_bounded(gateway: Gateway) -> None:
-    """TorchServe can only batch what it holds at the same time; what is more than the connections waits here."""
+    """TorchServe can only batch what it holds at the same time; what is more waits here."""
     gateway.torchserve.gate.clear()
     many = pb.PredictRequest(images=[GOOD] * 32)
     calls = [asyncio.ensure_future(gateway.stub.Predict(many)) for _ in range(4)]
-    await until(lambda: gateway.torchserve.at_work >= CONNECTIONS)
+    await until(lambda: gateway.torchserve.at_work >= AT_ONCE)
     gateway.torchserve.gate.set()
     assert [len(answer.predictions) for answer in await asyncio.gather(*calls)] == [32] * 4
-    assert gateway.torchserve.most_at_work == CONNECTIONS
+    assert gateway.torchserve.most_at_work == AT_ONCE
 
 
-async def test_one_bad_photo_ends_torchserves_batch(gateway: Gateway) -> None:
-    """A failed batch of 32 leaves no call running behind it: those that would hang are given up."""
+async def test_calls_that_end_leave_no_more_than_torchserve_has_taken(gateway: Gateway) -> None:
+    """It computes that for nobody. What waits is never sent, whether its call was cancelled or one photo was bad."""
     gateway.torchserve.refused = jpeg(1)
     gateway.torchserve.gate.clear()
-    photos = [*[GOOD] * 31, gateway.torchserve.refused]
-    await fails(gateway.stub.Predict(pb.PredictRequest(images=photos)), INVALID, "images[31]")
+    bad, many = ([*[GOOD] * 31, last] for last in (gateway.torchserve.refused, GOOD))
+    await fails(gateway.stub.Predict(pb.PredictRequest(images=bad)), INVALID, "images[31]")
+    calls = [gateway.stub.Predict(pb.PredictRequest(images=many)) for _ in range(4)]
+    await until(lambda: gateway.torchserve.at_work == AT_ONCE)
+    for call in calls:
+        call.cancel()
+    await until(lambda: all(call.done() for call in calls))
+    gateway.torchserve.gate.set()
+    assert await gateway.stub.Predict(REQUEST)
     await until(lambda: gateway.torchserve.at_work == 0)
+    assert gateway.torchserve.calls == AT_ONCE + 1
 
 
 @pytest.mark.parametrize(
@@ -231,13 +239,15 @@ async def test_an_answer_does_not_wait_for_the_next_question(gateway: Gateway) -
 
 @pytest.mark.parametrize("end", ["cancel", "deadline"])
 async def test_the_end_of_a_stream_frees_the_upstream(gateway: Gateway, end: str) -> None:
-    """Everything that was at work for it is given up; a deadline is for the whole stream."""
-    gateway.torchserve.gate.clear()
-    call = gateway.stub.PredictStream(sent([message(GOOD)] * 5), timeout=0.3 if end == "deadline" else None)
+    """What was at work for it is given up, where the upstream hears of that; a deadline is for the whole stream."""
+    gateway.triton.gate.clear()
+    call = gateway.stub.PredictStream(
+        sent([message(GOOD)] * 5), timeout=0.3 if end == "deadline" else None, metadata=to("triton")
+    )
     if end == "cancel":
-        await until(lambda: gateway.torchserve.at_work >= 5)
+        await until(lambda: gateway.triton.at_work >= 5)
         call.cancel()
-        await until(lambda: gateway.torchserve.cancelled == 5)
+        await until(lambda: gateway.triton.cancelled == 5)
     else:
         await fails(call.read(), grpc.StatusCode.DEADLINE_EXCEEDED)
-    await until(lambda: gateway.torchserve.at_work == 0)
+    await until(lambda: gateway.triton.at_work == 0)
