@@ -118,8 +118,8 @@ def test_a_server_runs_as_long_as_it_is_needed(tmp_path: Path, monkeypatch: pyte
     """It is waited for until it listens, ended with all that it started, and its output is in its log."""
     monkeypatch.undo()
     monkeypatch.setattr(native, "LOGS", tmp_path)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as free, socket.create_server(("127.0.0.1", 0)) as other:
+        port, silent = free.getsockname()[1], other.getsockname()[1]
     serve = f"echo begins; {sys.executable} -m http.server --bind 127.0.0.1 $PORT & wait"
     with native.server("web", ["sh", "-c", serve], PORT=str(port)) as process:
         native.wait_for(process, port)
@@ -128,5 +128,5 @@ def test_a_server_runs_as_long_as_it_is_needed(tmp_path: Path, monkeypatch: pyte
     assert process.poll() is not None
     assert (tmp_path / "web.log").read_text().startswith("begins")
     with native.server("ends", ["false"]) as process:
-        native.wait_for(process, port)  # does not wait for what has ended
+        native.wait_for(process, silent)  # does not wait for what has ended
     assert process.poll() == 1
