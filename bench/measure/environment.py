@@ -179,7 +179,7 @@ def _get(url: str) -> str:
 
 
 def _json(text: str) -> dict[str, Any]:
-    """An object; empty where this is none."""
+    """The JSON object in a text; an empty one if the text holds no object."""
     try:
         value = json.loads(text)
     except ValueError:

@@ -2,7 +2,8 @@
 
     python -m bench.measure.forkserver      jobs on stdin, the result of each on stdout, pickled: see launcher.py
 
-A result is a Visit, or how the routes agree; LoadError where there is none. Ends with stdin, or by SIGTERM.
+The result of a job is a Visit, or how the routes agree, or the LoadError that says why there is no result. The server
+ends when stdin ends, or by SIGTERM.
 """
 
 import contextlib

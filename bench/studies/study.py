@@ -125,7 +125,7 @@ class Study:
     published_kb: Callable[[Mapping[str, Any]], float | None] = lambda cell: None
     """By the factors of a cell: the published size of its answer, in KiB."""
     flaws: Sequence[str] = ()
-    """What was wrong with the original, and which factor of ours shows it."""
+    """Faults of the original. Each one names the factor in our study that shows it."""
     advice: Sequence[str] = ()
     """What a practitioner should do."""
     answer: Callable[[Any], str] = lambda result: ""

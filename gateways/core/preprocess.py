@@ -25,6 +25,8 @@ class Preprocess:
     def __post_init__(self) -> None:
         if not 0 < self.crop <= self.resize:
             raise ValueError(f"crop must be between 1 and resize, got crop {self.crop} and resize {self.resize}")
+        if self.interpolation not in _RESAMPLING:
+            raise ValueError(f"interpolation must be one of {', '.join(_RESAMPLING)}, got {self.interpolation!r}")
 
     def tensor(self, jpeg: bytes, *, name: str = "image") -> npt.NDArray[np.float32]:
         """float32 [3, crop, crop], C-contiguous. Raises ServeError as `decode` does."""

@@ -18,7 +18,7 @@ class Served:
 
     @property
     def predictor(self) -> TorchPredictor:
-        """NOT_FOUND while there is none."""
+        """Raises ServeError, NOT_FOUND, while the served model takes no photos."""
         if not self._predictor:
             raise ServeError(Status.NOT_FOUND, self.serving.no_photos)
         return self._predictor

@@ -88,7 +88,7 @@ def anchor(heading: str) -> str:
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=str)
 def test_files_that_documents_name_exist(document: Path) -> None:
-    """A path in backticks that begins with a folder of ours is there, and each script that a document shows."""
+    """Each path in backticks below a folder of this repository exists, and so does each script that is shown."""
     text = (ROOT / document).read_text()
     folders = {path.name for path in ROOT.iterdir() if path.is_dir() and not path.name.startswith(".")} - {"out"}
     for named in re.findall(r"`(?:\./)?([\w-]+/[\w./{}*-]*)`", text):

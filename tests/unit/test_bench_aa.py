@@ -21,8 +21,8 @@ def run(**options: object) -> Run:
 
 
 def test_a_route_against_itself_shows_no_difference() -> None:
-    """Equal distributions: a row per measure, and hardly a quick run that sees a difference. Each is of blocks 1 to 3;
-    what is left over at the end is none."""
+    """Equal distributions: a row per measure, and hardly a quick run that sees a difference. A quick run has
+    three blocks; fewer that are left over at the end are not counted."""
     made = run()
     for _, visits in made.cells:
         del visits[-1]
