@@ -173,15 +173,17 @@ def test_a_batch_of_32_photos_passes(client: str, photos: dict[str, bytes]) -> N
     [("jpeg-http/base64", "jpeg-http"), ("onnx-http", "triton"), ("torchserve-http/raw", "torchserve")],
 )
 def test_a_large_batch_computes_in_memory_that_is_there(client: str, service: str, photo: bytes) -> None:
-    """A server that gives its activations back and asks for them again faults 3,500 times per image at batch 32.
+    """A server that gives its activations back faults 3,500 times per image at batch 32, in every call.
 
-    A tensor that is received takes 147 pages of 4 KiB, and the look itself takes some.
+    A tensor that is received takes 147 pages of 4 KiB, and the look itself takes some. One call alone may be the
+    first that needs more memory than those before it, which a server keeps from then on: the least of four is asked.
     """
-    for _ in range(2):  # what it needs it takes now
+    taken = []
+    for _ in range(5):
+        before = page_faults(service)
         CLIENTS[client]([photo] * 32)
-    before = page_faults(service)
-    CLIENTS[client]([photo] * 32)
-    assert page_faults(service) - before < 32 * 500
+        taken.append(page_faults(service) - before)
+    assert min(taken[1:]) < 32 * 500, taken
 
 
 # ---------------------------------------------------------------- TorchServe
