@@ -60,7 +60,8 @@ def _check(environment: Environment, matrix: shape.Matrix) -> None:
     busy = environment.runner and environment.runner.state in (STATE_SPAWNING, STATE_RUNNING, STATE_STOPPING)
     chosen = request.form.get("shape_class", NO_DEFAULT)
     if matrix.running:
-        raise BadSetting(f"the {shape.NAME} is running: stop it first")
+        # Locust is stopped in the page's eyes a second before it has ended the test.
+        raise BadSetting(f"the {shape.NAME} is {'running: stop it first' if busy else 'ending: try again in a second'}")
     if isinstance(environment.runner, MasterRunner) and not environment.runner.worker_count:
         raise BadSetting("no worker is connected: wait for one (docker compose ps locust-worker)")
     # A form that names no class means those that are running (a change of the user count), else all.

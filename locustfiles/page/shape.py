@@ -6,6 +6,7 @@ within each of these, so that a machine that slows down slows all of them. For i
 
 import time
 from argparse import ArgumentParser
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
@@ -21,11 +22,14 @@ NAME = "5-way matrix"
 """What the page's list of shapes calls it."""
 STEP = "fiveway-step"
 """The message that tells the workers which step begins: {"step": its label or "", "counts": does it count yet?}."""
+JOINED = "fiveway-joined"
+"""The message by which a worker tells that a user of a step has made its first call: {"step": its label}."""
 
 # So that a batch of 32 on two cores is called ten times, which a median needs. All 35 steps take about 9 minutes.
 STEP_SECONDS, LONGEST_STEP_S = 10, 600
-# The ramp and the first calls, with their connections.
-WARM_S = 2.0
+# The ramp and the first calls, with their connections. A worker that is busy prepares its users' payloads for longer:
+# a step is measured once all its users have called, or when that took JOIN_S.
+WARM_S, JOIN_S = 2.0, 60.0
 # Nobody calls: what a killed call left behind at a server can end, and Locust switches classes at 0 users only.
 PAUSE_S = 2.0
 # Users per second: all of a step at once.
@@ -67,10 +71,13 @@ class Matrix(LoadTestShape):
 
     def __init__(self, environment: Environment) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._environment = environment
+        assert environment.runner
+        self._environment, self._runner = environment, environment.runner
         self._script: Iterator[Tick] | None = None
+        self._joined: Counter[str] = Counter()
         self.states: dict[str, str] = {}
         """Step by label -> where it stands, in the order of the run; of the last run when none is on."""
+        self._runner.register_message(JOINED, lambda msg, **_: self._joined.update([msg.data["step"]]))
         environment.events.test_stop.add_listener(lambda **_: self._end())
 
     @property
@@ -88,6 +95,7 @@ class Matrix(LoadTestShape):
         routes = [name for name in FIVEWAY if name in classes]
         plan = {f"{route} b{batch} c{users}": (route, batch, users) for batch, users in matrix() for route in routes}
         self.states = dict.fromkeys(plan, AHEAD)
+        self._joined.clear()
         for step, (route, batch, users) in plan.items():
             # The options go to the workers with each order to start or stop users: these users begin with this batch.
             options.batch = batch
@@ -98,11 +106,15 @@ class Matrix(LoadTestShape):
             ):
                 self._tell(name, counts=state == MEASURING)
                 self.states[step] = state
-                yield from _hold((count, SPAWN_RATE, [classes[route]]), seconds)
+                begun, tick = time.monotonic(), (count, SPAWN_RATE, [classes[route]])
+                yield tick
+                while (waited := time.monotonic() - begun) < seconds or (
+                    state == WARMING and self._joined[step] < users and waited < JOIN_S
+                ):
+                    yield tick
 
     def _tell(self, name: str, *, counts: bool) -> None:
-        assert self._environment.runner
-        self._environment.runner.send_message(STEP, {"step": name, "counts": counts})
+        self._runner.send_message(STEP, {"step": name, "counts": counts})
 
     def _end(self) -> None:
         """The run is over, by itself or by the page's button."""
@@ -113,11 +125,3 @@ class Matrix(LoadTestShape):
         assert self._environment.parsed_options
         self._environment.parsed_options.batch = 1
         self.states = {name: state if state in (AHEAD, DONE) else STOPPED for name, state in self.states.items()}
-
-
-def _hold(tick: Tick, seconds: float) -> Iterator[Tick]:
-    """The same answer until so many seconds have passed."""
-    end = time.monotonic() + seconds
-    yield tick
-    while time.monotonic() < end:
-        yield tick

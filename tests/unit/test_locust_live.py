@@ -33,7 +33,7 @@ class Worker:
     ) -> None:
         """So many calls, of which each ends `ms` after the one before it."""
         error = ConnectionError() if fails else None
-        about = {"images": images, "sent": 600 * images, "connections": connects}
+        about = {"images": images, "sent": 600 * images, "connections": connects, "first": connects > 0}
         for _ in range(times):
             self.clock.now += ms / 1000
             self.recorder.record(ROUTE, ms, 0 if fails else 50, error, about)

@@ -16,6 +16,7 @@ import pytest
 
 from locustfiles import health
 from locustfiles.routes import ROUTES
+from tests.docker import wait_until
 from tests.unit.locust_processes import paths, python, until
 from tests.unit.locust_servers import StandIn, standing_in
 from tests.unit.tiny_artifacts import tiny
@@ -50,7 +51,12 @@ class Page:
         form = {"batch": 1, "photo": "224x224", "target": "edge", "policy": "pooled", "step_seconds": 1}
         form |= {"user_count": 2, "spawn_rate": 50, "host": self._host, "user_classes": routes} | changes
         form.pop(without, None)
-        answer = self.post("/swarm", form).json()
+
+        def started() -> Any:
+            answer = self.post("/swarm", form).json()
+            return None if "try again" in answer["message"] else answer
+
+        answer = wait_until(started, "the end of the test before", seconds=60, every=0.2)
         if answer["success"]:  # from then on the numbers are this test's
             until(lambda: self.stats()["state"] in ("spawning", "running"), "a running test")
         return answer
