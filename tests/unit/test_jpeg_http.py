@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -142,12 +143,8 @@ def test_too_many_bytes_at_once_are_refused(client: Client, monkeypatch: pytest.
 
 def test_a_bug_in_the_model_never_shows_its_text(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """500 with the fixed message, timed like every answer; the model's thread lives on."""
-
-    def broken(_: object) -> list[Any]:
-        raise KeyError("/secret/path")
-
     with monkeypatch.context() as patch:
-        patch.setattr(client.predictor, "_model", broken)
+        patch.setattr(client.predictor, "_model", Mock(side_effect=KeyError("/secret/path")))
         answer = client.embedded()
     assert answer.error == (500, "INTERNAL", INTERNAL_MESSAGE)
     assert "total;dur=" in answer.headers["server-timing"]

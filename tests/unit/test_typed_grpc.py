@@ -208,34 +208,21 @@ async def sent(messages: Iterable[pb.PredictStreamRequest]) -> AsyncIterator[pb.
         yield one
 
 
-async def test_a_stream_is_answered_in_order(gateway: Gateway) -> None:
-    """40 messages, 40 answers, in the order of the questions; then OK."""
-    shades = [(i * 37) % 256 for i in range(40)]
-    call = gateway.stub.PredictStream(sent(message(jpeg(shade)) for shade in shades))
-    seen = [answer.response.predictions[0].embedding.values[0] async for answer in call]
-    assert seen == pytest.approx(shades, abs=3)
-    assert await call.code() is grpc.StatusCode.OK
-    assert "server-timing" in dict(await call.trailing_metadata())
+async def test_a_stream_is_answered_in_order_and_pipelining_is_bounded(gateway: Gateway) -> None:
+    """A client that sends 50 messages at once has 8 at work; all are answered when the upstream goes on; then OK.
 
-
-async def test_pipelining_is_bounded(gateway: Gateway) -> None:
-    """A client that sends 50 messages at once has 8 at work; all are answered when the upstream goes on."""
+    That an answer does not wait for the next question: tests/unit/test_typed_grpc_health.py.
+    """
+    shades = [(i * 37) % 256 for i in range(50)]
     gateway.torchserve.gate.clear()
-    call = gateway.stub.PredictStream(sent([message(GOOD)] * 50))
+    call = gateway.stub.PredictStream(sent(message(jpeg(shade)) for shade in shades))
     await until(lambda: gateway.torchserve.at_work >= service.PIPELINE)
     gateway.torchserve.gate.set()
-    assert len([answer async for answer in call]) == 50
+    seen = [answer.response.predictions[0].embedding.values[0] async for answer in call]
+    assert seen == pytest.approx(shades, abs=3)
     assert gateway.torchserve.most_at_work == service.PIPELINE
-
-
-async def test_an_answer_does_not_wait_for_the_next_question(gateway: Gateway) -> None:
-    """Ping-pong works: each answer arrives while the client's side is still open. No more questions: OK."""
-    call = gateway.stub.PredictStream()
-    for _ in range(3):
-        await call.write(message(GOOD))
-        assert (await call.read()).response.predictions
-    await call.done_writing()
-    assert await call.read() is grpc.aio.EOF
+    assert await call.code() is grpc.StatusCode.OK
+    assert "server-timing" in dict(await call.trailing_metadata())
 
 
 @pytest.mark.parametrize("end", ["cancel", "deadline"])

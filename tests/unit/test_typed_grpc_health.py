@@ -160,6 +160,7 @@ async def test_a_stream_changes_over_between_two_messages(gateway: Gateway) -> N
         await stream.write(pb.PredictStreamRequest(request=REQUEST))
         assert (await stream.read()).response.model == model
     await stream.done_writing()
+    assert await stream.read() is grpc.aio.EOF
 
 
 async def test_a_new_model_that_does_not_answer_leaves_the_old_one(gateway: Gateway) -> None:

@@ -48,10 +48,3 @@ def jpeg(seed: int = 0, size: tuple[int, int] = (64, 48), mode: str = "RGB") -> 
     out = io.BytesIO()
     blocks.resize(size, Image.Resampling.BICUBIC).convert(mode).save(out, "JPEG", quality=90)
     return out.getvalue()
-
-
-def png() -> bytes:
-    """A whole image that is not a JPEG."""
-    out = io.BytesIO()
-    Image.new("RGB", (8, 8)).save(out, "PNG")
-    return out.getvalue()
