@@ -133,10 +133,7 @@ BAD = [
     ('{"data":{"tensor":{"values":[1,2]}}}', "holds 1 values and there are 2"),
     ('{"data":{"tftensor":{"floatVal":[1]}}}', "dtype is DT_INVALID"),
     ('{"data":{"tftensor":{"dtype":"DT_FLOAT","tensorShape":{"unknownRank":true}}}}', "unknown rank"),
-    (
-        '{"data":{"tftensor":{"dtype":"DT_FLOAT","tensorShape":{"dim":[{"size":"1"}]},"tensorContent":"AAAA"}}}',
-        "<f4",
-    ),
+    ('{"data":{"tftensor":{"dtype":"DT_FLOAT","tensorShape":{"dim":[{"size":"1"}]},"tensorContent":"AAAA"}}}', "<f4"),
     (
         '{"data":{"tftensor":{"dtype":"DT_UINT8","tensorShape":{"dim":[{"size":"1"}]},"intVal":[300]}}}',
         "send values of the tensor's type",
