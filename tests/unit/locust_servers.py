@@ -98,13 +98,14 @@ def answering(answer: Callable[[str, str, Message, bytes], Reply]) -> Iterator[i
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        timeout = 600  # not the default that a client in this process sets for its sockets
         disable_nagle_algorithm = True  # else its answers, in two pieces, wait 40 ms for an acknowledgement
 
         def do_GET(self) -> None:
             sent = self.rfile.read(int(self.headers.get("content-length", 0)))
             status, body, headers = answer(self.command, self.path, self.headers, sent)
             self.send_response(status)
-            for name, value in (headers | {"content-length": str(len(body))}).items():
+            for name, value in ({"content-length": str(len(body))} | headers).items():
                 self.send_header(name, value)
             self.end_headers()
             self.wfile.write(body)

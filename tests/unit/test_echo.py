@@ -28,8 +28,6 @@ UNLIMITED = (("grpc.max_receive_message_length", -1),)
 STRUCTURED: dict[str, Any] = {"name": "é", "text": "a\nb", "entries": 3, "attributes": {"a": "1", "b": "2"}}
 VECTORS = 3_000
 
-paths = pytest.mark.parametrize("prefix", ["/transport", "/transport/fast"])
-
 
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
@@ -106,7 +104,7 @@ def test_vectors_have_the_published_sizes(port: int) -> None:
         assert len(answer.body) / 1024 == pytest.approx(published, rel=0.05), encoding
 
 
-BAD: list[tuple[str, bytes, str, int, str]] = [
+BAD: list[tuple[str, bytes | None, str, int, str]] = [
     ("structured", b"{", JSON, 400, "the body is not JSON"),
     ("structured", b"{}", "text/plain", 415, "send application/json"),
     ("structured", json.dumps(STRUCTURED | {"entries": 1001}).encode(), JSON, 400, "send 0 to 1000"),
@@ -118,29 +116,16 @@ BAD: list[tuple[str, bytes, str, int, str]] = [
     ("binary", b"", BYTES, 400, "the image is empty"),
     ("binary", IMAGE, "text/plain", 415, f"send {BYTES} or image/jpeg"),
     ("binary?entries=x", IMAGE, BYTES, 400, "entries"),
+    ("binary", None, "", 405, "use POST"),
 ]
+FAST = [(f"fast/{path}", *rest) for path, *rest in BAD]
+VECTORS_BAD = [(f"vectors/json?count={count}", None, "", 400, "count") for count in ("0", "x")]
 
 
-@paths
-@pytest.mark.parametrize(("path", "body", "kind", "status", "says"), BAD)
-def test_bad_requests_are_refused(
-    port: int, prefix: str, path: str, body: bytes, kind: str, status: int, says: str
-) -> None:
-    """In the form of the other servers: a code and one line that says what to send."""
-    ask(port, "POST", f"{prefix}/{path}", body, kind).refuses(status, says)
-
-
-@pytest.mark.parametrize(
-    ("path", "status", "says"),
-    [
-        *((f"/transport/vectors/json?count={count}", 400, "count") for count in ("0", "x")),
-        ("/transport/binary", 405, "use POST"),
-        ("/transport/fast/binary", 405, "use POST"),
-    ],
-)
-def test_wrong_questions_are_refused(port: int, path: str, status: int, says: str) -> None:
-    """A list has 1 to 100,000 vectors; an unknown path is told what there is."""
-    ask(port, "GET", path).refuses(status, says)
+@pytest.mark.parametrize(("path", "body", "kind", "status", "says"), [*BAD, *FAST, *VECTORS_BAD])
+def test_bad_requests_are_refused(port: int, path: str, body: bytes | None, kind: str, status: int, says: str) -> None:
+    """In the form of the other servers: a code and one line that says what to send. Without a body it is a GET."""
+    ask(port, "GET" if body is None else "POST", f"/transport/{path}", body, kind).refuses(status, says)
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,9 @@
 """The JPEG server over real sockets: answers, limits, errors, documentation, health."""
 
-import asyncio
 import base64
 import http.client
 import json
 import re
-import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -13,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -27,7 +26,7 @@ from gateways.upstreams.torch import TorchPredictor
 from gateways.web import admission
 from tests.docker import wait_until
 from tests.unit.http_server import JSON, Answer, ask, http_server
-from tests.unit.tiny_model import MODEL, build, jpeg, serving
+from tests.unit.tiny_model import MODEL, build, gated, jpeg, serving
 from tests.unit.upstream_servers import Kind
 
 JPEG, FORM = "image/jpeg", "multipart/form-data; boundary=B"
@@ -142,12 +141,8 @@ def test_too_many_bytes_at_once_are_refused(client: Client, monkeypatch: pytest.
 
 def test_a_bug_in_the_model_never_shows_its_text(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """500 with the fixed message, timed like every answer; the model's thread lives on."""
-
-    def broken(_: object) -> list[Any]:
-        raise KeyError("/secret/path")
-
     with monkeypatch.context() as patch:
-        patch.setattr(client.predictor, "_model", broken)
+        patch.setattr(client.predictor, "_model", Mock(side_effect=KeyError("/secret/path")))
         answer = client.embedded()
     assert answer.error == (500, "INTERNAL", INTERNAL_MESSAGE)
     assert "total;dur=" in answer.headers["server-timing"]
@@ -172,37 +167,22 @@ def test_health_is_an_inference_or_a_recent_answer(client: Client, monkeypatch: 
     before = client.predictor.last_answer
     assert client("GET", "/health").status == 200
     assert client.predictor.last_answer > before
-    hang = threading.Event()
-    model = client.predictor._model
-    monkeypatch.setattr(client.predictor, "_model", lambda tensors: hang.wait(30) and model(tensors))
     monkeypatch.setattr(application, "HEALTH_TIMEOUT_S", 0.2)
-    try:
+    with gated(client.predictor):
         client("GET", "/health").refuses(503, "the model does not answer")
         monkeypatch.setattr(application, "HEALTH_FRESH_S", 60.0)
         assert client("GET", "/health").status == 200
-    finally:
-        hang.set()
 
 
-def test_a_client_that_leaves_drops_its_work(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The call behind a closed connection is cancelled."""
-    started, cancelled = threading.Event(), threading.Event()
-
-    async def slow(*_: object, **__: object) -> list[Any]:
-        started.set()
-        try:
-            await asyncio.sleep(30)
-        except asyncio.CancelledError:
-            cancelled.set()
-            raise
-        return []
-
-    monkeypatch.setattr(client.predictor, "predict", slow)
+def test_a_client_that_leaves_drops_its_work(client: Client) -> None:
+    """The call behind a closed connection is cancelled, while the model is still at work."""
     connection = http.client.HTTPConnection("127.0.0.1", client.port)
-    connection.request("POST", "/embed", GOOD, {"content-type": JPEG})
-    assert started.wait(60)
-    connection.close()
-    assert cancelled.wait(60)
+    with gated(client.predictor) as gate:
+        connection.request("POST", "/embed", GOOD, {"content-type": JPEG})
+        assert gate.entered.wait(60)
+        assert client.predictor._admitted == 1
+        connection.close()
+        wait_until(lambda: client.predictor._admitted == 0, "it is cancelled", seconds=20)
 
 
 # ---------------------------------------------------------------- following what is served
@@ -214,23 +194,14 @@ def test_it_follows_what_is_served(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(core_serving, "FOLLOWED", tmp_path / "followed")
     build(tmp_path, "embedding", "other")
     with running(tmp_path) as client:
-        hold, at_work = threading.Event(), threading.Event()
-        old = client.predictor._model
-
-        def held(tensors: Any) -> Any:
-            at_work.set()
-            assert hold.wait(60)
-            return old(tensors)
-
-        monkeypatch.setattr(client.predictor, "_model", held)
-        with ThreadPoolExecutor(1) as pool:
+        with ThreadPoolExecutor(1) as pool, gated(client.predictor) as gate:
             early = pool.submit(client, "POST", "/classify", GOOD, JPEG)
-            assert at_work.wait(60)
+            assert gate.entered.wait(60)
             serving("other").write(tmp_path)
             # Until then its probe may wait for the held model.
             wait_until(lambda: client("GET", "/health").json.get("model") == "other", "it follows", seconds=60)
             assert client.embedded().json["model"] == "other"
             assert (tmp_path / "followed").read_text() == MODEL  # the old one is still at work
-            hold.set()
+            gate.open()
             assert early.result().json["model"] == MODEL
         wait_until(lambda: (tmp_path / "followed").read_text() == "other", "the old model is gone", seconds=60)

@@ -1,32 +1,24 @@
 """The live numbers of the routes: what a process records, and what its master makes of the reports of several."""
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import pytest
 
 from locustfiles.page.live import WINDOW_S, Recorder, Row, Table
-from locustfiles.recorder import MIN_CALLS
+from locustfiles.recorder import MIN_CALLS, Histogram
 
 ROUTE = "onnx-grpc"
-
-
-class Clock:
-    """A time that passes when it is told to."""
-
-    now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class Worker:
     """A process of the load: its recorder, the time, and what it has called so far."""
 
     def __init__(self) -> None:
-        self.clock = Clock()
-        self.recorder = Recorder(self.clock)
+        self.now = 1000.0
+        self.recorder = Recorder(lambda: self.now)
 
     def call(
         self, ms: float = 10.0, *, times: int = 1, fails: bool = False, images: int = 1, connects: int = 0
@@ -35,7 +27,7 @@ class Worker:
         error = ConnectionError() if fails else None
         about = {"images": images, "sent": 600 * images, "connections": connects, "first": connects > 0}
         for _ in range(times):
-            self.clock.now += ms / 1000
+            self.now += ms / 1000
             self.recorder.record(ROUTE, ms, 0 if fails else 50, error, about)
 
     def report(self) -> Any:
@@ -91,13 +83,13 @@ def test_failures_are_requests_without_times_and_bytes() -> None:
 def test_images_per_second_of_all_workers() -> None:
     """Two workers with one user each, at 100 and 50 calls a second of 4 images: 600 images a second, whenever read.
     A report without a call of the route moves no clock: 1 call in 4 s is 0.25 images a second."""
-    now = Clock()
-    table, fast, slow = Table(now), Worker(), Worker()
+    now = 1000.0
+    table, fast, slow = Table(lambda: now), Worker(), Worker()
     for _ in range(5):
         fast.call(10, times=300, images=4)
         slow.call(20, times=150, images=4)
         found = row(table, fast, slow)
-        now.now += 3
+        now += 3
     assert found["images_per_s"] == pytest.approx(600)
     assert found["images_per_s_now"] == pytest.approx(600)
     worker, table = Worker(), Table()
@@ -109,14 +101,14 @@ def test_images_per_second_of_all_workers() -> None:
 
 def test_the_recent_rate_forgets() -> None:
     """After WINDOW_S it is that of the new calls only; later than that it is None, and the run's own stays."""
-    now = Clock()
-    worker, table = Worker(), Table(now)
+    now = 1000.0
+    worker, table = Worker(), Table(lambda: now)
     for ms in (10, 40):
         worker.call(ms, times=100)
-        now.now += WINDOW_S + 1
+        now += WINDOW_S + 1
         found = row(table, worker)
     assert found["images_per_s_now"] == pytest.approx(25)
-    now.now += WINDOW_S + 1
+    now += WINDOW_S + 1
     found = table.routes()[ROUTE]
     assert found["images_per_s_now"] is None
     assert found["images_per_s"] == pytest.approx(199 / 4.99)
@@ -131,7 +123,7 @@ def test_steps_have_rows_of_their_own() -> None:
         worker.recorder.begin(step, counts=True)
         worker.call(ms, times=20)
         worker.recorder.begin("", counts=False)
-        worker.clock.now += 2
+        worker.now += 2
     route = row(table, worker)
     steps = table.steps()
     assert [(name, row["requests"], row["connections"]) for name, row in steps.items()] == [
@@ -154,8 +146,38 @@ def test_reset_forgets_everything() -> None:
     table.reset()
     worker.recorder.reset()
     assert table.routes() == {}
-    worker.clock.now += 60
+    worker.now += 60
     worker.call(times=11)
     found = row(table, worker)
     assert (found["requests"], found["connections"]) == (11, 0)
     assert found["images_per_s"] == pytest.approx(100)
+
+
+def histogram(seconds: Iterable[float]) -> Histogram:
+    made = Histogram()
+    for one in seconds:
+        made.record(one)
+    return made
+
+
+def test_merging_loses_nothing() -> None:
+    """Two workers' histograms, sent as text and merged, are the histogram of all their calls. Other text is refused."""
+    drawn = np.random.default_rng(3).lognormal(np.log(0.020), 0.5, 5_000)
+    merged = Histogram(histogram(drawn[:1234]).encode())
+    merged.merge(histogram(drawn[1234:]).encode())
+    assert [part.tolist() for part in merged.steps()] == [part.tolist() for part in histogram(drawn).steps()]
+    assert merged.count == 5_000
+    with pytest.raises(ValueError, match="not an encoded HDR histogram"):
+        merged.merge("garbage")
+
+
+def test_every_call_counts() -> None:
+    """Each latency with how often it was seen, ascending; 0 s as 1 us, an hour as 600 s. No calls, no percentile."""
+    made = histogram([0.002, 0.0, 0.001, 3600.0, 0.001])
+    values, counts = made.steps()
+    assert values[:3].tolist() == [1, 1000, 2000]
+    assert counts.tolist() == [1, 2, 1, 1]
+    assert made.percentile_ms(0) == pytest.approx(0.001)
+    assert made.percentile_ms(100) == pytest.approx(600_000, rel=1e-3)
+    assert Histogram().percentile_ms(50) is None
+    assert Histogram().steps()[0].size == 0

@@ -8,17 +8,10 @@ import pytest
 
 from locustfiles import toxiproxy
 from locustfiles.clients import CallError
-from locustfiles.toxiproxy import Distance
 from tests.unit.locust_servers import Reply, answering
 
 Asked = list[tuple[str, str, Any]]
 """Method, path and body of every request."""
-
-
-def test_a_distance_is_a_round_trip_and_a_bandwidth() -> None:
-    """Whole milliseconds, whole megabits."""
-    assert toxiproxy.parse("0ms-100mbit") == Distance(0, 100)
-    assert toxiproxy.parse("300ms-1000mbit") == Distance(300, 1000)
 
 
 @pytest.mark.parametrize("text", ["150", "150ms", "-2ms-100mbit", "150ms-0mbit", "150ms-100", "far", "1e3ms-1mbit"])

@@ -1,6 +1,7 @@
 """From a spec to TorchScript and ONNX, with a small torchvision model that another spec could name as it is.
 
-A model that is an ONNX file is served as it is, and by its PyTorch form where photos are taken.
+A model that is an ONNX file is served as it is, and by its PyTorch form where photos are taken. An export that answers
+something else than PyTorch is never let through.
 """
 
 from pathlib import Path
@@ -13,13 +14,13 @@ import pytest
 import timm
 import torch
 from msgspec.structs import replace
-from onnx import helper
 
 from models.builder import from_onnx, sources
 from models.builder.export import models, sample_tensors, write_labels
+from models.builder.parity import check
 from models.builder.sources import SOURCES, Loaded, labels, load
 from models.builder.spec import BuildError, ImageSpec, Source, Weights
-from tests.stack.onnx_models import IR_VERSION, OPSET
+from tests.stack.onnx_models import Tensors, write
 
 SPEC = replace(
     ImageSpec.load("densenet161"),
@@ -129,9 +130,37 @@ def test_a_name_that_the_graph_does_not_have_is_refused(tmp_path: Path, change: 
 
 def test_a_graph_without_a_pytorch_form_is_refused_with_the_other_way(tmp_path: Path) -> None:
     """The converter knows the operators of convolutional networks, not all there are."""
-    value = helper.make_tensor_value_info
-    node = helper.make_node("Det", ["image"], ["embedding"])
-    made = helper.make_graph([node], "test", [value("image", 1, ["n", 3, 3])], [value("embedding", 1, ["n"])])
-    onnx.save(helper.make_model(made, opset_imports=[OPSET], ir_version=IR_VERSION), tmp_path / "m.onnx")
+    image: Tensors = {"image": ("FP32", ["n", 3, 3])}
+    write(tmp_path / "m", [("Det", ["image"], "embedding", {})], image, {"embedding": ("FP32", ["n"])})
     with pytest.raises(BuildError, match=r'no PyTorch form \(.*Det.*kind = "tensors"'):
-        from_onnx.module(tmp_path / "m.onnx")
+        from_onnx.module(tmp_path / "m/1/model.onnx")
+
+
+NAMES = ("lake", "otter", "osprey")
+Array = npt.NDArray[np.float32]
+
+
+def outputs() -> list[Array]:
+    rng = np.random.default_rng(0)
+    return [rng.standard_normal((3, width), dtype=np.float32) for width in (16, 10)]
+
+
+@pytest.mark.parametrize("output", [0, 1])
+@pytest.mark.parametrize("value", [9.0, np.nan, np.inf])
+def test_one_wrong_number_fails_and_the_photo_is_named(output: int, value: float) -> None:
+    """NaN compares false with every limit: that must not read as "within"."""
+    wanted, got = outputs(), outputs()
+    got[output][1, 3] = value
+    with pytest.raises(BuildError, match="ONNX disagrees with PyTorch on 1 of 3 photos, most on otter"):
+        check("ONNX", NAMES, wanted, got)
+
+
+def test_the_limit_follows_the_size_of_the_output_and_its_shape_must_fit() -> None:
+    """Logits of a thousand may differ by more than logits of one."""
+    wanted: list[Array] = [np.asarray(output * 1000, np.float32) for output in outputs()]
+    parity = check("ONNX", NAMES, wanted, [output + np.float32(0.01) for output in wanted])
+    assert (parity.photos, parity.max_abs < 0.02, parity.min_cosine > 0.99999) == (3, True, True)
+    with pytest.raises(BuildError):
+        check("ONNX", NAMES, outputs(), [output + np.float32(0.01) for output in outputs()])
+    with pytest.raises(BuildError, match="shapes"):
+        check("ONNX", NAMES, outputs(), outputs()[:1])

@@ -3,7 +3,6 @@
 import hashlib
 import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -11,42 +10,28 @@ import pytest
 from models.builder import hub
 from models.builder.hub import Unreachable, fetch
 from models.builder.spec import BuildError
+from tests.unit.locust_servers import Reply, answering
 
 CONTENT = bytes(range(256)) * 10_000
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
 
 
-class Hub(BaseHTTPRequestHandler):
-    """/good gives the file, /short stops half way, /stuck waits there, /silent never answers, the rest is refused."""
-
-    over = threading.Event()
-
-    def do_GET(self) -> None:
-        if self.path == "/silent":
-            self.over.wait()
-            return
-        self.send_response(200 if self.path in ("/good", "/short", "/stuck") else 403)
-        self.send_header("Content-Length", str(len(CONTENT)))
-        self.end_headers()
-        try:
-            self.wfile.write(CONTENT if self.path == "/good" else CONTENT[: len(CONTENT) // 2])
-        except OSError:  # whoever only asks whether the file is there hangs up
-            return
-        if self.path == "/stuck":
-            self.over.wait()
-
-    def log_message(self, *_: object) -> None:
-        """Quiet."""
-
-
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    Hub.over.set()
-    server.shutdown()
-    server.server_close()
+    """/good gives the file, /short stops half way, /stuck waits there, /silent never answers, the rest is refused."""
+    over = threading.Event()
+
+    def answer(_: str, path: str, *__: object) -> Reply:
+        if path == "/silent":
+            over.wait()
+        status = 200 if path in ("/good", "/short", "/stuck") else 403
+        body = CONTENT if path == "/good" else CONTENT[: len(CONTENT) // 2]
+        after = "keep-alive" if path == "/stuck" else "close"
+        return status, body, {"content-length": str(len(CONTENT)), "connection": after}
+
+    with answering(answer) as port:
+        yield f"http://127.0.0.1:{port}"
+        over.set()
 
 
 @pytest.mark.parametrize("digits", [8, 64])

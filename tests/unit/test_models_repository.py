@@ -1,13 +1,23 @@
-"""config.pbtxt: what no CPU shows, and what the studies need. How Triton reads it: tests/stack."""
+"""config.pbtxt: what no CPU shows, and what the studies need; of a model of tensors what its graph says, and its spec.
+
+How Triton reads it: tests/stack.
+"""
+
+from pathlib import Path
+from typing import Any
 
 import pytest
 from google.protobuf import text_format
-from tritonclient.grpc.model_config_pb2 import ModelConfig
+from msgspec.structs import replace
+from tritonclient.grpc.model_config_pb2 import DataType, ModelConfig
 
 from locustfiles.study_routes.fiveway import BATCHES, CONCURRENCY
+from models.builder import tensors
 from models.builder.currency import Accelerator
+from models.builder.hub import Unreachable
 from models.builder.repository import MAX_BATCH, config
-from models.builder.spec import ImageSpec
+from models.builder.spec import BuildError, ImageSpec, Input, TensorsSpec, Weights
+from tests.stack.onnx_models import write
 
 CHECKSUM = "0123456789abcdef" * 4
 MODELS = ("efficientnet_lite0", "openclip_vit_b32")
@@ -51,3 +61,66 @@ def test_the_trt_model_is_openvinos_or_with_a_gpu_tensorrts() -> None:
         "trt_profile_opt_shapes": "image:8x3x224x224",
         "trt_profile_max_shapes": f"image:{MAX_BATCH}x3x224x224",
     })  # fmt: skip
+
+
+SPEC = TensorsSpec(name="small", kind="tensors", weights=Weights(file="package/model.onnx"))
+
+
+def graph(folder: Path, x: list[int | str], rate: list[int | str]) -> Path:
+    """A graph y = x, which takes an INT64 `rate` too."""
+    inputs, outputs = ({one: ("FP16", x), two: ("INT64", rate)} for one, two in (("x", "rate"), ("y", "same")))
+    write(folder, [("Identity", ["x"], "y", {}), ("Identity", ["rate"], "same", {})], inputs, outputs, file="m.onnx")
+    return folder / "m.onnx"
+
+
+def narrowed(spec: TensorsSpec, path: Path) -> ModelConfig:
+    return text_format.Parse(tensors.config(spec, path), ModelConfig())
+
+
+def test_an_open_first_dimension_of_all_tensors_is_the_batch(tmp_path: Path) -> None:
+    """A tensor that is a scalar in a batch of one is one element for Triton, reshaped to none."""
+    got = narrowed(SPEC, graph(tmp_path / "m", ["n", "width"], ["n"]))
+    assert got.max_batch_size == 32
+    found = [(one.name, DataType.Name(one.data_type), list(one.dims)) for one in got.input]
+    assert found == [("x", "TYPE_FP16", [-1]), ("rate", "TYPE_INT64", [1])]
+    assert got.input[1].HasField("reshape")
+    assert not got.input[1].reshape.shape
+    assert got.HasField("dynamic_batching")
+
+
+def test_a_scalar_or_a_fixed_first_dimension_means_no_batches(tmp_path: Path) -> None:
+    """The spec narrows a shape, states a value, which a load test reads, and names an output's labels."""
+    path = graph(tmp_path / "m", ["n", "width"], [])
+    inputs = {"x": Input(shape=(-1, 576)), "rate": Input(value=16000)}
+    got = narrowed(replace(SPEC, inputs=inputs, labels={"y": "imagenet"}), path)
+    assert got.max_batch_size == 0
+    assert [list(one.dims) for one in got.input] == [[-1, 576], [1]]
+    assert not got.input[1].HasField("reshape")
+    assert not got.HasField("dynamic_batching")
+    assert got.parameters["load.rate"].string_value == "16000"
+    assert [one.label_filename for one in got.output] == ["y.txt", ""]
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"inputs": {"x": Input(shape=(1, 5))}}, r"inputs\.x\.shape is \[1, 5\], the graph has \[-1, 4\]"),
+        ({"inputs": {"x": Input(shape=(1, -1))}}, r"inputs\.x\.shape"),
+        ({"inputs": {"z": Input(value=1)}}, "has no z"),
+        ({"labels": {"x": "imagenet"}}, "has no x"),
+    ],
+)
+def test_what_the_graph_cannot_have_is_refused(tmp_path: Path, change: dict[str, Any], says: str) -> None:
+    path = graph(tmp_path / "m", ["n", 4], [])
+    with pytest.raises(BuildError, match=says):
+        tensors.config(replace(SPEC, **change), path)
+    path.write_bytes(b"not a graph")
+    with pytest.raises(BuildError, match="the weights are no ONNX model"):
+        tensors.config(SPEC, path)
+
+
+def test_a_download_that_fails_is_an_error_and_not_a_random_model(tmp_path: Path) -> None:
+    """There is no graph without the file."""
+    spec = replace(SPEC, weights=Weights(url="https://127.0.0.1:9/m.onnx", sha256="0" * 8))
+    with pytest.raises(Unreachable, match="could not be fetched"):
+        tensors.export(spec, tmp_path, tmp_path)

@@ -10,17 +10,11 @@ from pathlib import Path
 import pytest
 
 from gateways.transport import NAMES
-from gateways.transport.health import PROBES
 from tests.docker import wait_until
 from tests.repository import ROOT
 
 
-def test_the_start_and_the_health_check_know_the_same_names() -> None:
-    """A server that starts can be asked."""
-    assert tuple(PROBES) == NAMES
-
-
-@pytest.mark.parametrize("name", PROBES)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_server_starts_is_healthy_and_stops(name: str, tmp_path: Path) -> None:
     """SIGTERM ends it at once, as nobody is at work."""
     with socket.create_server(("127.0.0.1", 0)) as free:

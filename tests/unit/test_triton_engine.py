@@ -1,5 +1,6 @@
-"""Which execution providers a Triton config gets on which device; and what it is told that it cannot have."""
+"""Which execution providers a Triton config gets on which device, what it cannot have; and what `providers` says."""
 
+import runpy
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -10,6 +11,7 @@ import pytest
 
 from servers.triton.backends.onnxruntime import engine
 from servers.triton.backends.onnxruntime.signature import ConfigError
+from tests.repository import ROOT
 
 CPU, CUDA, OPENVINO, TENSORRT = (f"{name}ExecutionProvider" for name in ("CPU", "CUDA", "OpenVINO", "Tensorrt"))
 
@@ -72,3 +74,26 @@ def test_without_tensorrts_libraries_the_model_is_refused(monkeypatch: pytest.Mo
     with pytest.raises(ConfigError, match=r"no TensorRT here \(libnvinfer.so.10 is not found\): install its libraries"):
         engine.providers(config())
     assert names({}) == [CUDA, CPU]
+
+
+provider_of = runpy.run_path(str(ROOT / "servers/triton/providers"))["provider_of"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "asked", "built", "says"),
+    [
+        ("KIND_GPU", True, 2, ("TensorrtExecutionProvider", 2)),
+        ("KIND_GPU", True, 0, ("CUDAExecutionProvider", 0)),
+        ("KIND_GPU", False, 0, ("CUDAExecutionProvider", 0)),
+        ("KIND_CPU", True, 2, ("CPUExecutionProvider", 0)),
+    ],
+)
+def test_tensorrt_is_said_only_where_it_built_engines(
+    tmp_path: Path, kind: str, asked: bool, built: int, says: Any
+) -> None:
+    """Asked for and not used it would be a wrong label; on a CPU instance it is neither."""
+    for number in range(built):
+        (tmp_path / f"{number}.engine").touch()
+    tensorrt = {"name": "tensorrt", "parameters": {"trt_engine_cache_path": str(tmp_path)}}
+    accelerators = {"execution_accelerators": {"gpu_execution_accelerator": [tensorrt] if asked else []}}
+    assert provider_of({"instance_group": [{"kind": kind}], "optimization": accelerators}) == says

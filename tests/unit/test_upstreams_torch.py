@@ -1,11 +1,9 @@
 """The micro-batching predictor: same answers alone and in a crowd, bounded, and rid of work that nobody waits for."""
 
 import asyncio
-import threading
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +14,7 @@ from gateways.core.errors import ServeError, Status
 from gateways.core.timing import Stages
 from gateways.upstreams import torch as upstream
 from gateways.upstreams.torch import DeviceError, TorchPredictor, pick_device
-from tests.unit.tiny_model import build, jpeg
+from tests.unit.tiny_model import Gate, build, gated, jpeg
 from tests.unit.upstream_servers import until
 
 
@@ -24,37 +22,6 @@ from tests.unit.upstream_servers import until
 async def predictor(tmp_path: Path) -> AsyncIterator[TorchPredictor]:
     async with TorchPredictor(build(tmp_path)) as predictor:
         yield predictor
-
-
-class Gate:
-    """Holds the model's thread at its next batch, and sees every batch that passes."""
-
-    def __init__(self, model: Any) -> None:
-        self._model = model
-        self._open = threading.Event()
-        self.entered = threading.Event()
-        self.sizes: list[int] = []
-
-    def __call__(self, tensors: Sequence[Any]) -> list[Prediction]:
-        self.sizes.append(sum(len(tensor) for tensor in tensors))
-        self.entered.set()
-        assert self._open.wait(30)
-        answers: list[Prediction] = self._model(tensors)
-        return answers
-
-    def open(self) -> None:
-        self._open.set()
-
-
-@contextmanager
-def gated(predictor: TorchPredictor) -> Iterator[Gate]:
-    """The predictor with a gate before its model; it opens at the end whatever happened."""
-    gate = Gate(predictor._model)
-    predictor._model = gate  # type: ignore[assignment]
-    try:
-        yield gate
-    finally:
-        gate.open()
 
 
 @asynccontextmanager

@@ -1,14 +1,20 @@
 """Real artefacts of a tiny model: what the `models` service writes, small enough to build in a test."""
 
 import io
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from PIL import Image
 
+from gateways.core.answer import Prediction
 from gateways.core.manifest import Manifest
 from gateways.core.serving import Serving
+from gateways.upstreams.torch import TorchPredictor
 from tests.unit.upstream_servers import DIM, LABELS, SIDE, Kind, manifest, write
 from tests.unit.upstream_servers import MODEL as MODEL
 
@@ -41,17 +47,39 @@ def serving(model: str = MODEL) -> Serving:
     return Serving(model, f"{model}_trt", True, (model, f"{model}_trt"))
 
 
+class Gate:
+    """Holds the model's thread at its next batch, and sees every batch that passes."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        self._open = threading.Event()
+        self.open = self._open.set
+        self.entered = threading.Event()
+        self.sizes: list[int] = []
+
+    def __call__(self, tensors: Sequence[Any]) -> list[Prediction]:
+        self.sizes.append(sum(len(tensor) for tensor in tensors))
+        self.entered.set()
+        assert self._open.wait(60)
+        answers: list[Prediction] = self._model(tensors)
+        return answers
+
+
+@contextmanager
+def gated(predictor: TorchPredictor) -> Iterator[Gate]:
+    """The predictor with a gate before its model; from the end on it is open, whatever happened."""
+    gate = Gate(predictor._model)
+    predictor._model = gate  # type: ignore[assignment]
+    try:
+        yield gate
+    finally:
+        gate.open()
+
+
 def jpeg(seed: int = 0, size: tuple[int, int] = (64, 48), mode: str = "RGB") -> bytes:
     """A JPEG of coloured blocks; another seed is another photo."""
     rng = np.random.default_rng(seed)
     blocks = Image.fromarray(rng.integers(0, 256, (6, 8, 3), dtype=np.uint8))
     out = io.BytesIO()
     blocks.resize(size, Image.Resampling.BICUBIC).convert(mode).save(out, "JPEG", quality=90)
-    return out.getvalue()
-
-
-def png() -> bytes:
-    """A whole image that is not a JPEG."""
-    out = io.BytesIO()
-    Image.new("RGB", (8, 8)).save(out, "PNG")
     return out.getvalue()
