@@ -26,8 +26,6 @@ REPRODUCED, NOT_REPRODUCED, CANNOT_TELL = "reproduced", "not reproduced", "canno
 QUICK_S, FULL_S = 120, 900
 """How long a study may take: the quick form is a test of the stack's, the whole one fits into a break."""
 
-ACROSS = {"size": lists.LIST, "distance": WORLD}
-
 every = pytest.mark.parametrize("study", STUDIES.values(), ids=lambda study: study.name)
 # Findings of the 5-way comparison are about several cells at once: test_bench_analysis.py.
 others = pytest.mark.parametrize("study", list(STUDIES.values())[1:], ids=lambda study: study.name)
@@ -118,13 +116,11 @@ def test_claims_are_judged_by_their_own_cells(study: Study, strength: float) -> 
 def test_a_claim_is_about_some_cells() -> None:
     """What other cells show says nothing of it."""
     blank = asdict(Cell("", ""))
-    large, cold = ({"gather": True, "photo": "1080x1920"}, ACROSS | {"policy": "cold"})
-    for study, claim, inside, outside in (
-        ("base", "B3a", large | {"photo": "360x640"}, large),
-        ("distance", "D1", ACROSS, cold),
-    ):
-        found = STUDIES[study].claims[claim].shown_by
-        assert (found.about(blank | inside), found.about(blank | outside)) == (True, False)
+    large: dict[str, Any] = blank | {"gather": True, "photo": "1080x1920"}
+    across: dict[str, Any] = blank | {"size": lists.LIST, "distance": WORLD}
+    base, distance = (STUDIES[study].claims[claim].shown_by for study, claim in (("base", "B3a"), ("distance", "D1")))
+    assert (base.about(large | {"photo": "360x640"}), base.about(large)) == (True, False)
+    assert (distance.about(across), distance.about(across | {"policy": "cold"})) == (True, False)
 
 
 @pytest.mark.parametrize(
