@@ -194,7 +194,7 @@ def test_ctrl_c_keeps_what_was_measured(stack: None) -> None:
 
 
 def test_what_cannot_run_is_refused(stack: None) -> None:
-    """Status 2 and a line that says what to choose; tests/unit/test_bench_commands.py has every kind."""
+    """Status 2 and a line that says what to choose; tests/unit/test_locust_settings.py has every kind."""
     status, said, folder = bench("fiveway", "--routes", "onnx-htp")
     assert (status, folder) == (2, None)
     assert "choose from jpeg-http" in said

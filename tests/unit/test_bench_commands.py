@@ -1,13 +1,11 @@
 """The command line of scripts/bench: every command says what it takes, and refuses the rest with what to choose."""
 
-import sys
 from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from bench import commands
-from bench.__main__ import main
 from bench.measure.plan import Plan
 from bench.studies import STUDIES
 from tests.unit.tiny_artifacts import declare
@@ -30,22 +28,10 @@ def test_every_command_has_help_and_refuses_other_options(name: str, capsys: pyt
 
 @pytest.mark.parametrize("arguments", [[], ["nope"], ["fiveway", "--batches", "1,x"], ["fiveway", "--method", "y"]])
 def test_what_is_no_choice_is_refused(arguments: list[str]) -> None:
-    """Before anything is measured."""
+    """Before anything is measured; choices that cannot run: test_locust_settings.py has every kind."""
     with pytest.raises(SystemExit) as ended:
         commands.parse(arguments)
     assert ended.value.code == 2
-
-
-@pytest.mark.parametrize(("options", "says"), [("--batches 33", "1 to 32"), ("--policy warm", "cold")])
-def test_choices_that_cannot_run_are_refused(
-    options: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Status 2, and a line that says what to choose: test_locust_settings.py has every kind."""
-    monkeypatch.setenv("ARTIFACTS", str(tmp_path))
-    declare(tmp_path)
-    monkeypatch.setattr(sys, "argv", ["scripts/bench", "fiveway", *options.split()])
-    assert main() == 2
-    assert says in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -2,15 +2,14 @@
 
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from bench.report.compare import ALIKE, DRIFT, FACTORS, REFUSED, UNREADABLE, compare, main
 from bench.report.results import ResultError
-from bench.result import Interval, Result
-from tests.unit.bench_runs import SERVICE, analyse, edited, made, plain, result, typed
+from bench.result import Interval
+from tests.unit.bench_runs import SERVICE, edited, plain, result, typed
 
 A100 = {"name": "A100", "driver": "550", "count": 1}
 CPUS_OF_TRITON = {"edge": SERVICE, "triton": SERVICE | {"cpus": 1.0, "cpuset": "0"}}
@@ -37,13 +36,6 @@ CHANGES: dict[str, tuple[str, object, str]] = {
     "envoy-config": ("environment/envoy/config_sha256", "ee", "against ee"),
     "clients": ("environment/versions/grpcio", "1.90.0", "grpcio 1.85.1 against grpcio 1.90.0"),
 }
-
-
-def with_cells(**factors: object) -> Result:
-    """A result whose cells all have these factors."""
-    run = made()
-    run.cells = [(replace(cell, **factors), visits) for cell, visits in run.cells]  # type: ignore[arg-type]
-    return Result.of(run, analyse(run))
 
 
 def cells(text: object) -> list[str]:
@@ -76,7 +68,7 @@ def test_a_factor_that_differs_is_refused_unless_it_is_allowed(factor: str) -> N
 )
 def test_cells_that_share_no_value_of_a_factor_are_refused(field: str, value: object) -> None:
     """Unless it is allowed: then the cells are matched without regard to it."""
-    other = with_cells(**{field: value})
+    other = result(**{field: value})
     refused = compare(result(), other).refused
     assert (list(refused), refused[field][1]) == ([field], str(value))
     assert len(cells(compare(result(), other, {field}))) == len(cells(compare(result(), result())))
@@ -120,10 +112,10 @@ def test_only_common_cells_are_compared() -> None:
     found = cells(compare(result(), other))
     assert {line.partition(" ")[0] for line in found} == {"onnx-http/b8/c1/pooled/edge/224x224"}
     assert "No cell is in both" in str(compare(result(names=["jpeg-http"]), other))
-    both, cold = result(), with_cells(policy="cold")
+    both, cold = result(), result(policy="cold")
     both.cells += cold.cells
     both.analysis.cells += cold.analysis.cells
-    assert not cells(compare(both, with_cells(policy="shared"), {"policy"}))
+    assert not cells(compare(both, result(policy="shared"), {"policy"}))
 
 
 def test_exit_status_says_alike_or_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -79,8 +79,11 @@ PAGES = {
 }  # fmt: skip
 
 
+Collect = Callable[..., dict[str, Any]]
+
+
 @pytest.fixture
-def collected(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., dict[str, Any]]:
+def collected(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Collect:
     """What collect() says of a built model `m`, which fits into a result whatever it is."""
     declare(tmp_path, "m")
     (tmp_path / "m").mkdir()
@@ -97,7 +100,7 @@ def collected(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., 
     return collect
 
 
-def test_missing_facts_are_null(collected: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
+def test_missing_facts_are_null(collected: Collect, tmp_path: Path) -> None:
     """Silence of the host, the servers and the artefacts does not stop a run."""
     (tmp_path / "m/manifest.json").unlink()
     found = collected("edge", host={"commit": None}, pages={})
@@ -107,7 +110,7 @@ def test_missing_facts_are_null(collected: Callable[..., dict[str, Any]], tmp_pa
     assert found["cores"]
 
 
-def test_every_source_ends_up_in_its_field(collected: Callable[..., dict[str, Any]]) -> None:
+def test_every_source_ends_up_in_its_field(collected: Collect) -> None:
     """The host, the servers and the artefacts."""
     found = collected("edge", "direct")
     assert found["targets"] == ["edge", "direct"]
@@ -125,33 +128,25 @@ def test_every_source_ends_up_in_its_field(collected: Callable[..., dict[str, An
     assert found["versions"]["locust"]
 
 
-NO_CONTAINERS = {"services": None, "envoy": {"version": None, "config_sha256": None}}
+ANYWHERE: dict[str, Any] = {
+    "services": None, "envoy": {"version": None, "config_sha256": None}, "machine": "amd-epyc-8c-32g", "commit": "abc",
+}  # fmt: skip
+"""Where no container of ours was measured; the client's machine is still ours."""
 
 
-@pytest.mark.parametrize(
-    ("target", "addresses", "wanted"),
-    [
-        (
-            "direct",
-            "triton:8000=127.0.0.1:18000 triton:8002=127.0.0.1:18002",
-            {"native": True, "docker": None, "triton": "2.50.0", "device": A100}
-            | {"providers": {"m": {"CUDAExecutionProvider": 57}, "m_preprocess": {"DALI": 16}}},
-        ),
-        ("http://10.0.0.7:8080", "", dict.fromkeys(["accelerator", "device", "providers", "triton"])),
-    ],
-)
-def test_facts_of_what_was_not_measured_are_left_out(
-    target: str,
-    addresses: str,
-    wanted: dict[str, Any],
-    collected: Callable[..., dict[str, Any]],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Without Docker no container beside it is named, and what ran the models is Triton's own word. With an edge
-    elsewhere nothing local passes for what was measured; the client's machine is still ours."""
-    monkeypatch.setenv("DIRECT_ADDRESSES", addresses)
-    found = collected(target)
-    wanted |= NO_CONTAINERS | {"machine": "amd-epyc-8c-32g", "commit": "abc"}
+def test_without_docker_triton_says_what_ran_the_models(collected: Collect, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No container beside it is named."""
+    monkeypatch.setenv("DIRECT_ADDRESSES", "triton:8000=127.0.0.1:18000 triton:8002=127.0.0.1:18002")
+    found = collected("direct")
+    wanted = ANYWHERE | {"native": True, "docker": None, "triton": "2.50.0", "device": A100}
+    wanted |= {"providers": {"m": {"CUDAExecutionProvider": 57}, "m_preprocess": {"DALI": 16}}}
+    assert {name: found[name] for name in wanted} == wanted
+
+
+def test_nothing_local_passes_for_an_edge_elsewhere(collected: Collect) -> None:
+    """What was measured there cannot be known here."""
+    found = collected("http://10.0.0.7:8080")
+    wanted = ANYWHERE | dict.fromkeys(["accelerator", "device", "providers", "triton"])
     assert {name: found[name] for name in wanted} == wanted
 
 

@@ -58,15 +58,6 @@ def run(load: Load) -> tuple[Run, list[int]]:
         return carry_out(plan, load, {}, {}, progress, save), saved  # type: ignore[arg-type]
 
 
-def test_a_run_visits_every_cell_in_every_block_and_is_saved_after_each() -> None:
-    """Three blocks of two cells: six visits, and nothing to complain about."""
-    found, saved = run(Load())
-    assert [[visit.block for visit in visits] for _, visits in found.cells] == [[1, 2, 3], [1, 2, 3]]
-    assert saved == [2, 4, 6, 6]
-    assert found.ended == "finished"
-    assert problems(found) == []
-
-
 @pytest.mark.parametrize(
     ("after", "happens", "saved", "why"),
     [

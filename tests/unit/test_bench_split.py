@@ -4,7 +4,6 @@ import pytest
 
 from bench.measure.measured import Visit
 from bench.measure.split import PARTS, split, stages_of
-from gateways.core.timing import Stages
 
 ENCODE_MS, MEAN_MS = 2.0, 40.0
 _TRITON = {"queue": 2.0, "compute_input": 0.5, "compute_infer": 30.0, "compute_output": 1.5, "total": 34.75}
@@ -48,16 +47,6 @@ def test_what_cannot_be_split() -> None:
     assert split(visit({})) is None
     assert split(visit({"edge.hold": 1.0})) is None
     assert split(visit(TRITON, mean_ms=None)) is None
-
-
-def test_our_servers_own_stages_are_read() -> None:
-    """In the header as a gateway writes it, every stage and the total."""
-    stages = Stages()
-    for name in ("preprocess", "queue", "compute", "encode"):
-        with stages.stage(name):
-            pass
-    found = stages_of({"server-timing": stages.header()})
-    assert set(found) == {f"server.{name}" for name in ("preprocess", "queue", "compute", "encode", "total")}
 
 
 @pytest.mark.parametrize(

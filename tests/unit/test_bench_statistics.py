@@ -1,6 +1,6 @@
 """Estimates and intervals of the bench, against exact percentiles, scipy, and runs whose truth is known."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from bench.analysis.statistics import IMAGES_PER_S, Estimate, Window
 from bench.figures import digits, figure
 from bench.measure.measured import Visit
 from bench.result import Interval
-from locustfiles.recorder import Histogram
+from tests.unit.bench_runs import encoded
 
 P50 = "p50_ms"
 SIMULATED = 200
@@ -34,13 +34,6 @@ def visits(
     medians = 8 * times * np.exp(drift * np.arange(blocks) + rng.normal(0, sd, blocks))
     latencies = [median * np.exp(rng.normal(0, 0.1, calls)) for median in medians]
     return [window(block, ms.round(2)) for block, ms in enumerate(latencies, 1)]
-
-
-def encoded(latencies_ms: Iterable[float]) -> str:
-    histogram = Histogram()
-    for latency in latencies_ms:
-        histogram.record(latency / 1e3)
-    return histogram.encode()
 
 
 CALL = encoded([8.0])
@@ -162,15 +155,6 @@ def test_throughput_is_all_images_over_all_seconds() -> None:
     nothing = [Visit(1, 1, ""), Visit(2, 1, "", steady_requests=1.0, latency=CALL)]
     assert statistics.windows(nothing, 1) == []
     assert (statistics.percentile([], 50), estimate([], "x")) == (None, {})
-
-
-def test_what_slows_a_block_cancels() -> None:
-    """Pairs are drawn by block: a drift that both cells share does not widen their ratio as it widens each of them."""
-    rng = np.random.default_rng(7)
-    a, b = (estimate(visits(rng, 4, 0.0, 0.2, calls=2000), name)[IMAGES_PER_S] for name in ("a", "b"))
-    alone, together = a.interval, ratio(a, b)
-    assert (alone.high or 0) / (alone.low or 1) > 1.5
-    assert (together.high or 0) / (together.low or 1) < 1.1
 
 
 def test_one_bucket_is_known_to_the_recorder_s_resolution() -> None:

@@ -184,12 +184,12 @@ def test_what_no_generator_can_do_is_said() -> None:
 
 def sides(factor: float, drift: Mapping[int, float]) -> tuple[list[Visit], list[Visit]]:
     """Locust's visits and the generator's: `factor` times as long in every block, whatever the block itself does."""
-    base = {10_000 + 10 * i: 4 for i in range(-20, 21)}
-    ours, theirs = [], []
-    for block, slower in drift.items():
-        ours.append(visit(block, {round(us * slower * factor): count for us, count in base.items()}))
-        theirs.append(visit(block, {round(us * slower): count for us, count in base.items()}))
-    return ours, theirs
+
+    def side(times: float) -> list[Visit]:
+        around = range(9_800, 10_201, 10)
+        return [visit(block, {round(us * slower * times): 4 for us in around}) for block, slower in drift.items()]
+
+    return side(factor), side(1.0)
 
 
 @pytest.mark.parametrize(("factor", "within"), [(1.04, True), (0.96, True), (1.08, False), (0.92, False)])
@@ -340,14 +340,9 @@ def check(artifacts: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Check]:
 
 def test_the_sides_take_turns_at_going_first(check: Check) -> None:
     """Each cell is visited once by both in every block, and who begins changes from block to block."""
-    (row,), done = check(GRPC_CELL)
-    locust = f"locust {GRPC_CELL.id}"
-    assert done == [
-        *((locust, 1), ("grpc-raw", 1), ("grpc-raw", 2)),
-        *((locust, 2), (locust, 3), ("grpc-raw", 3)),
-    ]
-    assert row["error"]["value"] == pytest.approx(0.02, abs=0.002)
-    assert row["within_goal"] is True
+    _, done = check(GRPC_CELL)
+    locust, other = f"locust {GRPC_CELL.id}", "grpc-raw"
+    assert done == [(locust, 1), (other, 1), (other, 2), (locust, 2), (locust, 3), (other, 3)]
 
 
 def test_a_bad_generator_costs_its_rows_only(check: Check, artifacts: Path) -> None:
@@ -364,18 +359,15 @@ def test_a_bad_generator_costs_its_rows_only(check: Check, artifacts: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("end", "mark", "status"),
-    [
-        (KeyboardInterrupt(), "interrupted (Ctrl-C)", 130),
-        (LoadError("the load generator ended"), "the load generator ended", 1),
-    ],
+    ("end", "word", "status"), [(KeyboardInterrupt(), "interrupted", 130), (LoadError("it ended"), "it ended", 1)]
 )
 def test_an_early_end_keeps_what_was_measured(
-    end: BaseException, mark: str, status: int, check: Check, tmp_path: Path
+    end: BaseException, word: str, status: int, check: Check, tmp_path: Path
 ) -> None:
     """The blocks until then are in the rows, which say why there are no more."""
     (row,), _ = check(GRPC_CELL, end=end)
-    assert (row["blocks"], row["marks"]) == (2, [mark])
+    assert row["blocks"] == 2
+    assert word in row["marks"][0]
     assert row["error"]["value"] == pytest.approx(0.02, abs=0.002)
     assert truth.keep(tmp_path / "new" / "run", [row], {}, {}) == status
 
