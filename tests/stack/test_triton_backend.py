@@ -23,8 +23,9 @@ import pytest
 import tritonclient.grpc
 import tritonclient.http
 from numpy.typing import NDArray
-from tritonclient.utils import InferenceServerException, np_to_triton_dtype, triton_to_np_dtype
+from tritonclient.utils import InferenceServerException, triton_to_np_dtype
 
+from tests.clients import tensor
 from tests.docker import docker, wait_until
 from tests.stack.onnx_models import NUMBERS, TABLE, WEIGHTS, make_broken, make_repository
 
@@ -97,10 +98,7 @@ def ask(request: pytest.FixtureRequest, triton: Triton) -> Iterator[Ask]:
     def infer(
         model: str, inputs: Mapping[str, Array], outputs: list[str] | None = None, version: str = ""
     ) -> dict[str, Array]:
-        tensors = [
-            library.InferInput(name, list(array.shape), np_to_triton_dtype(array.dtype)).set_data_from_numpy(array)
-            for name, array in inputs.items()
-        ]
+        tensors = [tensor(library, name, array) for name, array in inputs.items()]
         wanted = [library.InferRequestedOutput(name) for name in outputs] if outputs else None
         result = client.infer(model, tensors, outputs=wanted, model_version=version)
         said = result.get_response(**({"as_json": True} if library is tritonclient.grpc else {}))
