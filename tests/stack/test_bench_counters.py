@@ -1,12 +1,11 @@
 """Counters of the running stack around calls whose number is known."""
 
-import json
 from typing import Any
 
 import pytest
 
 from tests.clients import ROUTES
-from tests.docker import docker
+from tests.stack.runs import in_the_bench
 
 pytestmark = pytest.mark.slow
 
@@ -54,11 +53,9 @@ print(json.dumps(found))
 
 
 @pytest.fixture(scope="module")
-def windows() -> dict[str, list[dict[str, Any]]]:
+def windows() -> Any:
     # In the bench's container, which has no health check: a worker's asks the Locust page, by a connection of its own.
-    run = ("compose", "--profile", "bench", "run", "--rm", "--no-deps", "-T", "bench", "python", "-c", COUNT)
-    found: dict[str, list[dict[str, Any]]] = json.loads(docker(*run, str(CALLS), str(CONNECTIONS)))
-    return found
+    return in_the_bench(COUNT, str(CALLS), str(CONNECTIONS))
 
 
 @pytest.mark.parametrize("route", ROUTES)

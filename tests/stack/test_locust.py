@@ -65,7 +65,7 @@ async def test_the_page_runs_a_load_test() -> None:
     """The class picker lists the routes; a run started by its button fills the table with all of them."""
     async with open_page(URL) as page:
         await page.evaluate("fetch('stats/reset', {method: 'POST'}).then(answer => answer.ok)")
-    async with open_page(URL) as page:
+        await page.reload()
         await page.wait_for("/READY|STOPPED/.test(document.body?.innerText)")
         if await page.evaluate(f"!!{button('NEW')}"):  # somebody ran a test before us
             await page.evaluate(f"{button('NEW')}.click()")
