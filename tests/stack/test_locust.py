@@ -177,17 +177,6 @@ def button(text: str) -> str:
     return f"[...document.querySelectorAll('button, a')].find(one => one.innerText.trim().toUpperCase() === '{text}')"
 
 
-async def test_the_page_refuses_what_cannot_run() -> None:
-    """A batch that TorchServe's routes cannot take is refused with its reason, and nothing is started."""
-    start = "fetch('swarm', {method: 'POST', body: new URLSearchParams({user_count: 9, spawn_rate: 9, batch: 33})})"
-    async with open_page(URL) as page:
-        answer = await page.evaluate(f"{start}.then(answer => answer.json())")
-        state = await page.evaluate("fetch('stats/requests').then(answer => answer.json())")
-    assert answer["success"] is False
-    assert "choose 1 to 32 images" in answer["message"]
-    assert state["state"] not in ("spawning", "running")
-
-
 async def picture(page: Page, name: str) -> None:
     OUTPUT.mkdir(exist_ok=True)
     await page.screenshot(Path(OUTPUT, f"{name}.png"))

@@ -21,7 +21,6 @@ from torchserve import inference_pb2_grpc as torchserve_grpc
 from tests.clients import CLIENTS, EDGE, MODEL, TIMEOUT_S, b64, channel, error_text, post_json, raw_call, request
 from tests.docker import address_of, container, docker, page_faults
 
-MODELS = pytest.mark.parametrize("model", [MODEL, f"{MODEL}_trt"])
 TIMING = re.compile(r"([a-z_]+;dur=\d+\.\d{3})(, [a-z_]+;dur=\d+\.\d{3})*")
 
 
@@ -92,29 +91,22 @@ def test_grpcurl_health() -> None:
 # ---------------------------------------------------------------- tritonclient
 
 
-@MODELS
-def test_tritonclient_http_asks_about_a_model(model: str) -> None:
-    """Health, metadata and configuration over HTTP."""
-    with tritonclient.http.InferenceServerClient(EDGE) as client:
+@pytest.mark.parametrize("model", [MODEL, f"{MODEL}_trt"])
+@pytest.mark.parametrize("library", [tritonclient.http, tritonclient.grpc], ids=["http", "grpc"])
+def test_tritonclient_asks_about_a_model(library: Any, model: str) -> None:
+    """Health, metadata and configuration."""
+    form = {"as_json": True} if library is tritonclient.grpc else {}
+    with library.InferenceServerClient(EDGE) as client:
         assert client.is_server_live()
         assert client.is_server_ready()
         assert client.is_model_ready(model)
-        assert client.get_server_metadata()["name"] == "triton"
-        assert client.get_model_metadata(model)["inputs"][0]["shape"] == [-1, 3, 224, 224]
-        config = client.get_model_config(model)
-        assert (config["max_batch_size"], config["backend"]) == (32, "onnxruntime")
-        assert config["parameters"]["weights"]["string_value"] in ("real", "random")
-
-
-@MODELS
-def test_tritonclient_grpc_asks_about_a_model(model: str) -> None:
-    """Health, metadata and configuration over gRPC."""
-    with tritonclient.grpc.InferenceServerClient(EDGE) as client:
-        assert client.is_server_live()
-        assert client.is_server_ready()
-        assert client.is_model_ready(model)
-        assert client.get_model_metadata(model).outputs[0].name == "embedding"
-        assert client.get_model_config(model).config.max_batch_size == 32
+        assert client.get_server_metadata(**form)["name"] == "triton"
+        metadata, config = client.get_model_metadata(model, **form), client.get_model_config(model, **form)
+    assert [int(length) for length in metadata["inputs"][0]["shape"]] == [-1, 3, 224, 224]
+    assert metadata["outputs"][0]["name"] == "embedding"
+    config = config.get("config", config)
+    assert (config["max_batch_size"], config["backend"]) == (32, "onnxruntime")
+    assert config["parameters"]["weights"]["string_value"] in ("real", "random")
 
 
 def test_tritonclient_grpc_streams() -> None:

@@ -31,14 +31,9 @@ def per_row(study: str, number: str, where: str = "") -> dict[str, Any]:
     return {cell["id"].split("/")[0]: cell[number] for cell in cells if where in cell["id"]}
 
 
-def studies(*names: str) -> pytest.MarkDecorator:
-    """Each by itself: all but one are slow."""
-    return pytest.mark.parametrize(
-        "study", [pytest.param(name, marks=() if name == DEFAULT else pytest.mark.slow) for name in names]
-    )
-
-
-every_study = studies(*(name for name in STUDIES if name != "fiveway"))  # that is tests/stack/test_bench.py's
+# All but one are slow; fiveway is tests/stack/test_bench.py's.
+SLOW = {name: () if name == DEFAULT else pytest.mark.slow for name in STUDIES if name != "fiveway"}
+every_study = pytest.mark.parametrize("study", [pytest.param(name, marks=marks) for name, marks in SLOW.items()])
 
 
 @every_study

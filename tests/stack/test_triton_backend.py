@@ -151,11 +151,7 @@ def test_every_number_type_keeps_its_values(ask: Ask, name: str) -> None:
 def test_all_outputs_or_those_asked_for(ask: Ask) -> None:
     """Without a list every output comes back, with one only those."""
     a, b = np.array([[1, 2, 3]], np.float32), np.array([[10, 0.5, -1]], np.float32)
-    everything = ask("arithmetic", {"a": a, "b": b})
-    assert everything.keys() == {"sum", "difference", "product"}
-    np.testing.assert_array_equal(everything["sum"], a + b)
-    np.testing.assert_array_equal(everything["difference"], a - b)
-    np.testing.assert_array_equal(everything["product"], a * b)
+    assert ask("arithmetic", {"a": a, "b": b}).keys() == {"sum", "difference", "product"}
     assert ask("arithmetic", {"a": a, "b": b}, ["product"]).keys() == {"product"}
 
 
