@@ -46,6 +46,7 @@ TIMEOUT_S = 60.0
 CHANNEL_OPTIONS = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
 
 Vector = npt.NDArray[np.float32]
+Metadata = Sequence[tuple[str, str | bytes]]
 Batch = Vector | npt.NDArray[np.object_]
 
 
@@ -100,11 +101,7 @@ def channel(address: str = EDGE) -> grpc.Channel:
 
 
 def raw_call(
-    open_channel: grpc.Channel,
-    method: str,
-    message: bytes,
-    metadata: Sequence[tuple[str, str | bytes]] = (),
-    timeout: float = TIMEOUT_S,
+    open_channel: grpc.Channel, method: str, message: bytes, metadata: Metadata = (), timeout: float = TIMEOUT_S
 ) -> bytes:
     """A unary call with a message of any bytes. Raises grpc.RpcError."""
     call: Any = open_channel.unary_unary(method)
@@ -135,13 +132,10 @@ def _answer(embedding: Sequence[float], classes: Sequence[Mapping[str, Any]]) ->
     return Answer(np.asarray(embedding, dtype=np.float32), rows)
 
 
-def _classifies() -> bool:
-    return Manifest.load(ARTIFACTS, MODEL).kind == "classifier"
-
-
 def _jpeg_http(ask: Callable[[str], Any], jpegs: Sequence[bytes]) -> list[Answer]:
     """The JPEG server answers embeddings and classes on two paths; `ask` posts the same body to both."""
-    classes = ask("classify")["classes"] if _classifies() else [()] * len(jpegs)
+    classifies = Manifest.load(ARTIFACTS, MODEL).kind == "classifier"
+    classes = ask("classify")["classes"] if classifies else [()] * len(jpegs)
     return [_answer(*row) for row in zip(ask("embed")["embeddings"], classes, strict=True)]
 
 

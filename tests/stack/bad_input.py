@@ -179,12 +179,9 @@ def torchserve_json(image: object) -> Http:
     return as_json(f"/predictions/{MODEL}", {"image": image})
 
 
-def torchserve_bytes(message: bytes) -> Grpc:
-    return Grpc(f"{TORCHSERVE}/Predictions", message)
-
-
 def torchserve_grpc(jpeg: bytes, model: str = MODEL, key: str = "data") -> Grpc:
-    return torchserve_bytes(torchserve.PredictionsRequest(model_name=model, input={key: jpeg}).SerializeToString())
+    message = torchserve.PredictionsRequest(model_name=model, input={key: jpeg})
+    return Grpc(f"{TORCHSERVE}/Predictions", message.SerializeToString())
 
 
 def typed_grpc(*images: bytes) -> Grpc:
@@ -401,7 +398,7 @@ CASES = (
         *of_triton(unknown, "grpc", UNKNOWN_MODEL, infer_grpc),
         bad("is empty: send JPEG bytes", "onnx-jpeg-http", lambda: infer_http(FILES, headers={})),
         bad("is empty: send JPEG bytes", "torchserve-http", lambda: torchserve_raw(b"")),
-        bad("model_name is required", "torchserve-grpc", lambda: torchserve_bytes(b"")),
+        bad("model_name is required", "torchserve-grpc", lambda: Grpc(f"{TORCHSERVE}/Predictions")),
         bad(NONE, "typed-grpc", lambda: typed_grpc()),
         bad(NONE, "typed-http", lambda: Http("/v1/predict", b"", JSON)),
         bad("the image is empty", "echo-http", lambda: echo_binary(b"")),
@@ -438,7 +435,7 @@ CASES = (
         *of_triton(bad, "http", NO_JSON_FOR_TRITON, lambda model: infer_http(model, NOT_JSON)),
         *of_triton(bad, "grpc", "generate the client from", lambda model: infer_grpc(model, NOT_PROTO)),
         bad(NO_JSON, "torchserve-http", lambda: torchserve_raw(NOT_JSON, kind="application/json")),
-        bad("PredictionsRequest", "torchserve-grpc", lambda: torchserve_bytes(NOT_PROTO)),
+        bad("PredictionsRequest", "torchserve-grpc", lambda: Grpc(f"{TORCHSERVE}/Predictions", NOT_PROTO)),
         bad(OTHER_CLIENT, "typed-grpc", lambda: Grpc(f"{TYPED}/Predict", NOT_PROTO)),
         bad("end of string", "typed-http", lambda: Http("/v1/predict", NOT_JSON, JSON)),
         bad(NO_JSON, "echo-http", lambda: Http("/transport/structured", NOT_JSON, JSON)),

@@ -10,6 +10,7 @@ import subprocess
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -61,11 +62,6 @@ def swap(*arguments: object, fails: bool = False) -> str:
     return done.stderr if fails else done.stdout
 
 
-def served() -> str:
-    """The model that is served now."""
-    return Serving.load(ARTIFACTS).model
-
-
 def ask(route: str, model: str, photo: bytes) -> str:
     """`answered`, or why not as `status: text`, whatever the protocol; routes that name a model ask for this one."""
     clients.MODEL = model  # in every thread the same at a time
@@ -82,7 +78,7 @@ def ask(route: str, model: str, photo: bytes) -> str:
 
 @contextmanager
 def load(model: str, photo: bytes) -> Iterator[dict[str, Counter[str]]]:
-    """One caller per route that goes on asking for `model`; what each heard."""
+    """One caller per route that goes on asking for `model`; each hears an answer, or that it is not available."""
     heard: dict[str, Counter[str]] = {route: Counter() for route in ROUTES}
     end = threading.Event()
 
@@ -93,26 +89,16 @@ def load(model: str, photo: bytes) -> Iterator[dict[str, Counter[str]]]:
             except Exception as error:
                 heard[route][repr(error)] += 1
 
-    callers = [threading.Thread(target=call, args=(route,)) for route in ROUTES]
-    for caller in callers:
-        caller.start()
-    try:
-        yield heard
-    finally:
-        end.set()
-        for caller in callers:
-            caller.join()
-
-
-def only_answers_or_not_available(heard: dict[str, Counter[str]]) -> None:
-    """Nothing else was said, and every route was asked."""
+    with ThreadPoolExecutor(len(ROUTES)) as callers:
+        for route in ROUTES:
+            callers.submit(call, route)
+        try:
+            yield heard
+        finally:
+            end.set()
     for route, counts in heard.items():
         assert counts, route
         assert all(text == "answered" or NOT_AVAILABLE.match(text) for text in counts), f"{route}: {counts}"
-
-
-def not_available(route: str, model: str, photo: bytes) -> bool:
-    return bool(NOT_AVAILABLE.match(ask(route, model, photo)))
 
 
 @pytest.mark.slow
@@ -120,7 +106,6 @@ def test_to_another_image_model(photo: bytes) -> None:
     """Every route answers it afterwards, under its own name, and the old name is not available any more."""
     with load(MODEL, photo) as heard:
         assert f"{OTHER} is served" in swap(OTHER)
-    only_answers_or_not_available(heard)
     for route in NAMELESS:  # not one request failed
         assert list(heard[route]) == ["answered"]
     for route in ROUTES:
@@ -128,24 +113,23 @@ def test_to_another_image_model(photo: bytes) -> None:
     assert request("POST", "/embed", photo, content_type="image/jpeg").json()["model"] == OTHER
     assert post_json("/v1/predict", {"images": [b64(photo)]}).json()["model"] == OTHER
     for route in set(ROUTES) - set(NAMELESS):
-        assert not_available(route, MODEL, photo), route
+        assert NOT_AVAILABLE.match(ask(route, MODEL, photo)), route
 
 
 def test_to_a_repository_that_is_not_about_images(photo: bytes, tmp_path: Path) -> None:
     """The KServe routes answer its tensors; a photo route says that the model takes none, and how to ask it."""
-    old = served()
+    old = Serving.load(ARTIFACTS).model
     make_repository(tmp_path)
     assert "holds several models" in swap(tmp_path, fails=True)
-    with load(old, photo) as heard:
+    with load(old, photo):
         assert f"{TENSORS} is served" in swap(tmp_path, "--model", TENSORS)
-    only_answers_or_not_available(heard)
     wait_until(all_healthy, "everything healthy without an image model", seconds=60)
     for library in (tritonclient.http, tritonclient.grpc):
         with library.InferenceServerClient(EDGE) as client:
             tensors = [tensor(library, name, np.array([[1, 2, 3]], np.float32)) for name in "ab"]
             assert client.infer(TENSORS, tensors).as_numpy("sum").tolist() == [[2, 4, 6]]
     for route in ROUTES:
-        assert not_available(route, old, photo), route
+        assert NOT_AVAILABLE.match(ask(route, old, photo)), route
     for route in NAMELESS:
         assert f"/v2/models/{TENSORS}/infer" in ask(route, old, photo)
 
@@ -153,7 +137,7 @@ def test_to_a_repository_that_is_not_about_images(photo: bytes, tmp_path: Path) 
 @pytest.mark.slow
 def test_what_cannot_be_served_leaves_the_old_model(tmp_path: Path) -> None:
     """Exit 1 with the reason, in Triton's words where only Triton can see it."""
-    old, broken, hollow = served(), tmp_path / "broken", tmp_path / "hollow"
+    old, broken, hollow = Serving.load(ARTIFACTS).model, tmp_path / "broken", tmp_path / "hollow"
     make_broken(tmp_path / "all")
     broken.mkdir()
     (tmp_path / "all" / "corrupt").rename(broken / "corrupt")
@@ -185,9 +169,8 @@ def test_to_an_example_that_takes_no_photos(example: str) -> None:
 
 def test_and_back(photo: bytes) -> None:
     """A retired model serves again; once more is nothing to do."""
-    with load(MODEL, photo) as heard:
+    with load(MODEL, photo):
         swap(MODEL)
-    only_answers_or_not_available(heard)
     for route in ROUTES:
         assert ask(route, MODEL, photo) == "answered", route
     assert "already" in swap(MODEL)

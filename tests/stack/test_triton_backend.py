@@ -125,10 +125,6 @@ def get(triton: Triton, path: str, body: bytes | None = None) -> Any:
         return json.loads(response.read())
 
 
-def statistics(triton: Triton, model: str) -> Any:
-    return get(triton, f"/v2/models/{model}/stats")["model_stats"][0]
-
-
 def is_invalid(error: InferenceServerException) -> bool:
     return error.status() in ("400", "StatusCode.INVALID_ARGUMENT")
 
@@ -157,7 +153,7 @@ def test_all_outputs_or_those_asked_for(ask: Ask) -> None:
 
 def test_requests_that_wait_together_run_together(ask: Ask, triton: Triton) -> None:
     """Concurrent requests of different batch sizes share runs, and each gets its own rows and outputs back."""
-    before = statistics(triton, "arithmetic")
+    (before,) = get(triton, "/v2/models/arithmetic/stats")["model_stats"]
     rows = np.random.default_rng(5).random((24, 3), np.float32)
     cuts = [rows[start : start + size] for start, size in ((0, 1), (1, 2), (3, 3), (6, 1), (7, 5), (12, 4), (16, 8))]
     wanted = [["sum"], ["product"], ["sum", "difference"]]
@@ -172,7 +168,7 @@ def test_requests_that_wait_together_run_together(ask: Ask, triton: Triton) -> N
         assert sorted(result) == sorted(wanted[index % 3])
         for name, value in result.items():
             np.testing.assert_allclose(value, expected[name], rtol=1e-6)
-    after = statistics(triton, "arithmetic")
+    (after,) = get(triton, "/v2/models/arithmetic/stats")["model_stats"]
     images, runs = (after[name] - before[name] for name in ("inference_count", "execution_count"))
     requests = after["inference_stats"]["success"]["count"] - before["inference_stats"]["success"]["count"]
     assert images == 24 + requests - len(cuts)  # the health check may have asked meanwhile, each time with one row
