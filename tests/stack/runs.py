@@ -46,9 +46,9 @@ def folder_in(said: str) -> Path | None:
     return OUTPUT / Path(last[0]).parent.relative_to("results") if last[0].startswith("results/") else None
 
 
-def result(folder: Path | None, name: str = "result.json") -> dict[str, Any]:
+def result(folder: Path | None) -> dict[str, Any]:
     assert folder
-    found: dict[str, Any] = json.loads((folder / name).read_text())
+    found: dict[str, Any] = json.loads((folder / "result.json").read_text())
     return found
 
 

@@ -6,7 +6,6 @@ import io
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -73,7 +72,7 @@ async def test_the_page_runs_a_load_test() -> None:
             await page.evaluate(f"{button('NEW')}.click()")
         await page.wait_for(f"!!{button('START')}")
         assert sorted(filter(None, await page.evaluate(PICKER))) == sorted(ROUTES)
-        await picture(page, "locust-start")
+        await page.screenshot(OUTPUT / "locust-start.png")
 
         await page.evaluate(f"{button('START')}.click()")
         try:
@@ -81,7 +80,7 @@ async def test_the_page_runs_a_load_test() -> None:
             for route in ROUTES:
                 await page.wait_for(f"{ROWS}.some(row => row[1] === '{route}' && Number(row[2]) > 0)", seconds=40)
             rows = {row[1]: row for row in await page.evaluate(ROWS) if len(row) > 3}
-            await picture(page, "locust-running")
+            await page.screenshot(OUTPUT / "locust-running.png")
             assert {rows[route][0] for route in ROUTES} == {"HTTP", "gRPC"}
             assert {rows[route][3] for route in ROUTES} == {"0"}, "the fourth column counts failures"
             await page.evaluate(f"{button('STOP')}.click()")
@@ -98,7 +97,7 @@ async def test_the_routes_tab_shows_every_route() -> None:
             enough = f"{ROWS}.filter(row => /^[0-9.,]+$/.test(row[3])).length === {len(ROUTES)}"
             await page.wait_for(enough, seconds=60)
             await page.wait_for(f"{ROWS}.some(row => row[3] !== '–' && row[4] !== '–')", seconds=40)
-            await picture(page, "locust-routes")
+            await page.screenshot(OUTPUT / "locust-routes.png")
         stats = await page.evaluate("fetch('stats/requests').then(answer => answer.json())")
         download = await page.evaluate("fetch('routes.csv').then(answer => answer.text())")
         # The page asks no more once the test is over: it is opened again.
@@ -161,8 +160,3 @@ async def load(page: Page, **form: Any) -> AsyncIterator[None]:
 def button(text: str) -> str:
     """JavaScript: the button (or link) that says this, or undefined."""
     return f"[...document.querySelectorAll('button, a')].find(one => one.innerText.trim().toUpperCase() === '{text}')"
-
-
-async def picture(page: Page, name: str) -> None:
-    OUTPUT.mkdir(exist_ok=True)
-    await page.screenshot(Path(OUTPUT, f"{name}.png"))

@@ -72,7 +72,6 @@ class Triton:
     name: str
     http: str
     grpc: str
-    metrics: str
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +81,7 @@ def triton(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Triton]:
     make_repository(folder)
     make_broken(folder)
     with serving({"/repository": folder}, *HEALTH, "--env=MODEL_REPOSITORY=/repository") as name:
-        found = Triton(name, *(address(name, port) for port in (8000, 8001, 8002)))
+        found = Triton(name, *(address(name, port) for port in (8000, 8001)))
         wait_until(lambda: status(f"http://{found.http}/v2/health/live") == 200, "the server answers", seconds=90)
         yield found
 
@@ -250,7 +249,7 @@ def test_versions_files_and_accelerators(ask: Ask, triton: Triton) -> None:
     ]
     assert ["arithmetic", "1", "CPUExecutionProvider", "3"] in table
     counted = 'fiveway_execution_provider_nodes{model="every_type",provider="CPUExecutionProvider",version="1"} 12'
-    with urllib.request.urlopen(f"http://{triton.metrics}/metrics", timeout=5) as response:
+    with urllib.request.urlopen(f"http://{address(triton.name, 8002)}/metrics", timeout=5) as response:
         assert counted in response.read().decode()
 
 
