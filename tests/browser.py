@@ -67,6 +67,7 @@ class Page:
     async def screenshot(self, path: Path) -> None:
         """A PNG of the whole page."""
         picture = await self.call("Page.captureScreenshot", captureBeyondViewport=True)
+        path.parent.mkdir(exist_ok=True)
         path.write_bytes(base64.b64decode(picture["data"]))
 
 

@@ -8,7 +8,7 @@ import http.client
 import json
 import os
 import urllib.request
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -26,6 +26,7 @@ from fiveway.vision.v1 import vision_pb2_grpc as typed_grpc
 from seldon import prediction_pb2 as seldon
 from torchserve import inference_pb2 as torchserve
 from torchserve import inference_pb2_grpc as torchserve_grpc
+from tritonclient.utils import np_to_triton_dtype
 
 from gateways.core.answer import softmax
 from gateways.core.manifest import Manifest
@@ -45,6 +46,7 @@ TIMEOUT_S = 60.0
 CHANNEL_OPTIONS = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
 
 Vector = npt.NDArray[np.float32]
+Metadata = Sequence[tuple[str, str | bytes]]
 Batch = Vector | npt.NDArray[np.object_]
 
 
@@ -99,12 +101,11 @@ def channel(address: str = EDGE) -> grpc.Channel:
 
 
 def raw_call(
-    open_channel: grpc.Channel, method: str, message: bytes, metadata: Sequence[tuple[str, str]] = ()
+    open_channel: grpc.Channel, method: str, message: bytes, metadata: Metadata = (), timeout: float = TIMEOUT_S
 ) -> bytes:
     """A unary call with a message of any bytes. Raises grpc.RpcError."""
     call: Any = open_channel.unary_unary(method)
-    answer: bytes = call(message, timeout=TIMEOUT_S, metadata=tuple(metadata))
-    return answer
+    return bytes(call(message, timeout=timeout, metadata=tuple(metadata)))
 
 
 def b64(jpeg: bytes) -> str:
@@ -131,13 +132,10 @@ def _answer(embedding: Sequence[float], classes: Sequence[Mapping[str, Any]]) ->
     return Answer(np.asarray(embedding, dtype=np.float32), rows)
 
 
-def _classifies() -> bool:
-    return Manifest.load(ARTIFACTS, MODEL).kind == "classifier"
-
-
 def _jpeg_http(ask: Callable[[str], Any], jpegs: Sequence[bytes]) -> list[Answer]:
     """The JPEG server answers embeddings and classes on two paths; `ask` posts the same body to both."""
-    classes = ask("classify")["classes"] if _classifies() else [()] * len(jpegs)
+    classifies = Manifest.load(ARTIFACTS, MODEL).kind == "classifier"
+    classes = ask("classify")["classes"] if classifies else [()] * len(jpegs)
     return [_answer(*row) for row in zip(ask("embed")["embeddings"], classes, strict=True)]
 
 
@@ -169,28 +167,19 @@ def _from_logits(embeddings: Vector, logits: Vector | None) -> list[Answer]:
     return answers
 
 
-def _about(batch: Batch) -> tuple[str, list[int], str]:
-    """Name, shape and type of the input: tensors, or JPEG files."""
-    name, datatype = ("jpeg", "BYTES") if batch.dtype == object else ("image", "FP32")
-    return name, list(batch.shape), datatype
+def tensor(library: Any, name: str, array: npt.NDArray[Any]) -> Any:
+    """An input for a client of tritonclient.http (with the binary tensor extension) or tritonclient.grpc."""
+    made = library.InferInput(name, list(array.shape), np_to_triton_dtype(array.dtype))
+    return made.set_data_from_numpy(array)
 
 
-def kserve_http(model: str, batch: Batch) -> list[Answer]:
-    """tritonclient over HTTP with the binary tensor extension."""
-    with tritonclient.http.InferenceServerClient(EDGE, network_timeout=TIMEOUT_S) as client:
-        image = tritonclient.http.InferInput(*_about(batch)).set_data_from_numpy(batch)
-        names = ["embedding", "logits"] if _classifies() else ["embedding"]
-        outputs = [tritonclient.http.InferRequestedOutput(name) for name in names]
-        result = client.infer(model, [image], outputs=outputs)
-        return _from_logits(result.as_numpy("embedding"), result.as_numpy("logits"))
-
-
-def kserve_grpc(model: str, batch: Batch, route: str = "") -> list[Answer]:
-    """tritonclient over gRPC; `route` where it is not that of every other model."""
-    with tritonclient.grpc.InferenceServerClient(EDGE) as client:
-        image = tritonclient.grpc.InferInput(*_about(batch)).set_data_from_numpy(batch)
-        headers = {"x-route": route} if route else None
-        result = client.infer(model, [image], headers=headers, client_timeout=TIMEOUT_S)
+def kserve(library: Any, model: str, batch: Batch, route: str = "") -> list[Answer]:
+    """A batch of tensors, or of JPEG files; `route` where it is not that of every other model."""
+    over_http = library is tritonclient.http
+    with library.InferenceServerClient(EDGE, **({"network_timeout": TIMEOUT_S} if over_http else {})) as client:
+        image = tensor(library, "jpeg" if batch.dtype == object else "image", batch)
+        options: dict[str, Any] = {} if over_http else {"client_timeout": TIMEOUT_S}
+        result = client.infer(model, [image], headers={"x-route": route} if route else None, **options)
         return _from_logits(result.as_numpy("embedding"), result.as_numpy("logits"))
 
 
@@ -333,12 +322,12 @@ CLIENTS: Mapping[str, Callable[[Sequence[bytes]], list[Answer]]] = {
     "jpeg-http/base64": jpeg_base64,
     "jpeg-http/raw": jpeg_raw,
     "jpeg-http/multipart": jpeg_multipart,
-    "onnx-http": lambda jpegs: kserve_http(MODEL, tensors(jpegs)),
-    "onnx-grpc": lambda jpegs: kserve_grpc(MODEL, tensors(jpegs)),
-    "trt-http": lambda jpegs: kserve_http(f"{MODEL}_trt", tensors(jpegs)),
-    "trt-grpc": lambda jpegs: kserve_grpc(f"{MODEL}_trt", tensors(jpegs), "trt-grpc"),
-    "onnx-jpeg-http": lambda jpegs: kserve_http(f"{MODEL}_jpeg", files(jpegs)),
-    "onnx-jpeg-grpc": lambda jpegs: kserve_grpc(f"{MODEL}_jpeg", files(jpegs), "onnx-jpeg-grpc"),
+    "onnx-http": lambda jpegs: kserve(tritonclient.http, MODEL, tensors(jpegs)),
+    "onnx-grpc": lambda jpegs: kserve(tritonclient.grpc, MODEL, tensors(jpegs)),
+    "trt-http": lambda jpegs: kserve(tritonclient.http, f"{MODEL}_trt", tensors(jpegs)),
+    "trt-grpc": lambda jpegs: kserve(tritonclient.grpc, f"{MODEL}_trt", tensors(jpegs), "trt-grpc"),
+    "onnx-jpeg-http": lambda jpegs: kserve(tritonclient.http, f"{MODEL}_jpeg", files(jpegs)),
+    "onnx-jpeg-grpc": lambda jpegs: kserve(tritonclient.grpc, f"{MODEL}_jpeg", files(jpegs), "onnx-jpeg-grpc"),
     "torchserve-http/raw": torchserve_raw,
     "torchserve-http/base64": torchserve_base64,
     "torchserve-grpc": torchserve_stub,
@@ -349,3 +338,9 @@ CLIENTS: Mapping[str, Callable[[Sequence[bytes]], list[Answer]]] = {
     "typed-http/triton": lambda jpegs: typed_json(jpegs, x_backend="triton"),
 }
 ROUTES = tuple(dict.fromkeys(name.partition("/")[0] for name in CLIENTS))
+
+
+def client_of(route: str) -> Callable[[Sequence[bytes]], Sized]:
+    """The first client of a route; those without a model and the ways to `frames` are routes too."""
+    every: dict[str, Callable[[Sequence[bytes]], Sized]] = {**CLIENTS, **WITHOUT_MODEL, **FRAMES}
+    return next(client for name, client in every.items() if name.partition("/")[0] == route)

@@ -49,14 +49,12 @@ def address_of(service: str) -> str:
 
 
 def service_of(inspected: dict[str, Any]) -> str:
-    name: str = inspected["Config"]["Labels"]["com.docker.compose.service"]
-    return name
+    return str(inspected["Config"]["Labels"]["com.docker.compose.service"])
 
 
 def health(inspected: dict[str, Any]) -> str:
     """healthy, unhealthy, starting, or none."""
-    status: str = inspected["State"].get("Health", {}).get("Status", "none")
-    return status
+    return str(inspected["State"].get("Health", {}).get("Status", "none"))
 
 
 def wait_until[T](ask: Callable[[], T | None], what: str, *, seconds: float, every: float = 0.5) -> T:

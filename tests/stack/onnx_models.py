@@ -107,14 +107,7 @@ def make_broken(folder: Path) -> None:
     """Write models that cannot be served, each for another reason."""
     x: Tensors = {"x": ("FP32", [1, 4])}
     y: Tensors = {"y": ("FP32", [1, 4])}
-    good = (
-        BACKEND
-        + "max_batch_size: 0\n"
-        + "".join(
-            f'{kind} {{ name: "{name}" data_type: TYPE_FP32 dims: [ 1, 4 ] }}\n'
-            for kind, name in (("input", "x"), ("output", "y"))
-        )
-    )
+    good = BACKEND + "max_batch_size: 0\n" + _io({"x": ("FP32", ["n", 1, 4])}, {"y": ("FP32", ["n", 1, 4])})
     accelerators = 'optimization { execution_accelerators { cpu_execution_accelerator { name: "magic" } } }\n'
     for name, config in {
         "wrong_name": good.replace('"x"', '"z"'),

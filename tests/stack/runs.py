@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tests.docker import docker
 from tests.repository import ROOT
 
 OUTPUT = ROOT / "out" / "results"
@@ -25,11 +26,18 @@ def bench(*arguments: str, limit_s: float = 200) -> tuple[int, str, Path | None]
     return done.returncode, done.stdout + done.stderr, folder_in(done.stdout)
 
 
-def finished(*arguments: str, limit_s: float = 200) -> dict[str, Any]:
-    """The result of a run that ends well."""
+def finished(*arguments: str, limit_s: float = 200) -> Path:
+    """The folder of a run that ends well."""
     status, said, folder = bench(*arguments, limit_s=limit_s)
     assert status == 0, said
-    return result(folder)
+    assert folder
+    return folder
+
+
+def in_the_bench(program: str, *arguments: str) -> Any:
+    """The JSON that a Python program prints in the bench's image, beside the stack."""
+    run = ("compose", "--profile", "bench", "run", "--rm", "--no-deps", "-T", "bench", "python", "-c")
+    return json.loads(docker(*run, program, *arguments))
 
 
 def folder_in(said: str) -> Path | None:
@@ -38,9 +46,9 @@ def folder_in(said: str) -> Path | None:
     return OUTPUT / Path(last[0]).parent.relative_to("results") if last[0].startswith("results/") else None
 
 
-def result(folder: Path | None, name: str = "result.json") -> dict[str, Any]:
+def result(folder: Path | None) -> dict[str, Any]:
     assert folder
-    found: dict[str, Any] = json.loads((folder / name).read_text())
+    found: dict[str, Any] = json.loads((folder / "result.json").read_text())
     return found
 
 

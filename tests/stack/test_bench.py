@@ -13,7 +13,7 @@ import pytest
 from tests.browser import open_page
 from tests.docker import PROJECT, container, docker, wait_until
 from tests.repository import ROOT
-from tests.stack.runs import OUTPUT, bench, finished, folder_in, result, visits
+from tests.stack.runs import OUTPUT, answered, bench, finished, folder_in, result, visits
 
 FIVEWAY = ["jpeg-http", "onnx-http", "onnx-grpc", "trt-http", "trt-grpc"]
 SHORT = ["--seconds", "0.5", "--blocks", "3"]
@@ -21,42 +21,39 @@ ONE_CELL = ["--routes", "onnx-http", "--batches", "1", "--concurrency", "1"]
 
 
 @pytest.fixture(scope="module")
-def fiveway(stack: None) -> tuple[dict[str, Any], Path]:
-    """All five routes, a batch of 8 alone and four users at batch 1, in three blocks."""
-    status, said, folder = bench("fiveway", "--quick", "--batches", "8", "--concurrency", "4", *SHORT)
-    assert status == 0, said
-    assert folder
-    return result(folder), folder
+def folder(stack: None) -> Path:
+    """A run of all five routes, a batch of 8 alone and four users at batch 1, in three blocks."""
+    return finished("fiveway", "--quick", "--batches", "8", "--concurrency", "4", *SHORT)
+
+
+@pytest.fixture(scope="module")
+def found(folder: Path) -> dict[str, Any]:
+    """Its result."""
+    return result(folder)
 
 
 @pytest.mark.timeout(240)
-def test_every_cell_is_measured_and_every_count_holds(fiveway: tuple[dict[str, Any], Path]) -> None:
+def test_every_cell_is_measured_and_every_count_holds(found: dict[str, Any]) -> None:
     """Server's and edge's counts equal the client's, every user has one connection, and nothing fails."""
-    found, _ = fiveway
-    assert found["ended"] == "finished"
     assert {cell["route"] for cell in found["cells"]} == set(FIVEWAY)
     assert len(visits(found)) == 5 * 2 * 3
-    for cell, visit in visits(found):
-        about = f"{cell['id']}, block {visit['block']}"
+    for about, cell, visit in answered(found):
         assert visit["problem"] == "", about
-        assert visit["failures"] == 0, about
         assert visit["requests"] == visit["server_requests"], about
         assert visit["connections"] == visit["edge_connections"] == cell["users"], about
         if cell["route"] != "jpeg-http":
             assert visit["sent_bytes"] > 602_112 * cell["batch"] * visit["requests"], about
 
 
-def test_the_routes_agree_before_they_are_timed(fiveway: tuple[dict[str, Any], Path]) -> None:
+def test_the_routes_agree_before_they_are_timed(found: dict[str, Any]) -> None:
     """The embeddings of all routes are those of the reference."""
-    found, _ = fiveway
     assert set(found["parity"]) == set(FIVEWAY)
     assert all(one["agrees"] and one["cosine"] >= 0.999 for one in found["parity"].values())
 
 
-def test_the_server_s_times_fit_into_the_client_s(fiveway: tuple[dict[str, Any], Path]) -> None:
+def test_the_server_s_times_fit_into_the_client_s(found: dict[str, Any]) -> None:
     """Clocks of three programs: the parts that servers and edge measured are no more than the latency that the client
     did, and most of it is computing; a photo is decoded on the server, a tensor is not."""
-    found, _ = fiveway
     for cell in found["analysis"]["cells"]:
         split = cell["split"]
         assert split["network and edge"] > 0, cell["id"]
@@ -64,9 +61,8 @@ def test_the_server_s_times_fit_into_the_client_s(fiveway: tuple[dict[str, Any],
         assert (split["decode and preprocess"] > 0) is cell["id"].startswith("jpeg-http"), cell["id"]
 
 
-def test_every_ratio_has_an_interval_or_says_why_not(fiveway: tuple[dict[str, Any], Path]) -> None:
+def test_every_ratio_has_an_interval_or_says_why_not(found: dict[str, Any]) -> None:
     """Protocol, format and engine pairs of every cell are judged, or say why they are not."""
-    found, _ = fiveway
     ratios = found["analysis"]["ratios"]
     assert {ratio["kind"] for ratio in ratios} == {"protocol", "format", "engine"}
     for ratio in ratios:
@@ -79,9 +75,8 @@ def test_every_ratio_has_an_interval_or_says_why_not(fiveway: tuple[dict[str, An
     assert [one["id"] for one in found["analysis"]["hypotheses"]] == ["H1", "H2", "H3", "H4"]
 
 
-async def test_the_report_is_one_page_that_asks_nobody(fiveway: tuple[dict[str, Any], Path]) -> None:
+async def test_the_report_is_one_page_that_asks_nobody(folder: Path) -> None:
     """In a browser: the table and the plots are there, and nothing was loaded from elsewhere."""
-    _, folder = fiveway
     async with open_page((folder / "report.html").as_uri()) as page:
         # Where the time goes, and bytes. The others need ratios, and a busy machine makes too few calls for these.
         await page.wait_for("document.querySelectorAll('svg').length >= 2")
@@ -99,15 +94,12 @@ async def test_the_report_is_one_page_that_asks_nobody(fiveway: tuple[dict[str, 
 def test_the_published_method_shows_its_own_flaws(stack: None) -> None:
     """Cold clients, one block, 30 and 60 calls, five to warm up that the server's window has too; gRPC shares what HTTP
     does not."""
-    found = finished(
-        "fiveway", "--method", "published", "--routes", "onnx-http,onnx-grpc", "--batches", "1", "--concurrency", "16"
-    )
+    some = ("--routes", "onnx-http,onnx-grpc", "--batches", "1", "--concurrency", "16")
+    found = result(finished("fiveway", "--method", "published", *some))
     calls = {(cell["route"], cell["users"]): visit for cell, visit in visits(found)}
+    routes = ("onnx-http", "onnx-grpc")
     assert {key: visit["requests"] for key, visit in calls.items()} == {
-        ("onnx-http", 1): 30,
-        ("onnx-http", 16): 60,
-        ("onnx-grpc", 1): 30,
-        ("onnx-grpc", 16): 60,
+        (route, users): number for route in routes for users, number in ((1, 30), (16, 60))
     }
     assert calls["onnx-http", 1]["server_requests"] == calls["onnx-grpc", 1]["server_requests"] == 35
     assert calls["onnx-http", 16]["connections"] >= 60
@@ -154,7 +146,7 @@ def test_an_edge_elsewhere(elsewhere: tuple[str, str]) -> None:
 @pytest.mark.timeout(180)
 def test_one_route_against_itself(stack: None) -> None:
     """A/A in a quick form: two names, one route, all counts equal; most comparisons show no difference."""
-    found = finished("aa", "--runs", "2", "--seconds", "0.6")
+    found = result(finished("aa", "--runs", "2", "--seconds", "0.6"))
     assert {cell["name"] for cell in found["cells"]} == {"onnx-http A", "onnx-http B"}
     rows = found["analysis"]["quick_runs"]
     assert {(row["batch"], row["users"], row["measure"]) for row in rows} == {
@@ -193,17 +185,16 @@ def test_ctrl_c_keeps_what_was_measured(stack: None) -> None:
     assert 5 <= len(visits(found)) < 50
 
 
-def test_what_cannot_run_is_refused(stack: None) -> None:
-    """Status 2 and a line that says what to choose; tests/unit/test_locust_settings.py has every kind."""
-    status, said, folder = bench("fiveway", "--routes", "onnx-htp")
-    assert (status, folder) == (2, None)
-    assert "choose from jpeg-http" in said
-
-
-@pytest.mark.slow
-def test_nobody_there_is_one_line(stack: None) -> None:
-    """An edge that does not answer: status 1, one line with what to do."""
-    status, said, _ = bench("fiveway", "--routes", "onnx-http", "--target", "http://127.0.0.1:9", *SHORT)
-    assert status == 1
-    assert "no route answers" in said
+@pytest.mark.parametrize(
+    ("status", "says", "arguments"),
+    [
+        (2, "choose from jpeg-http", ("--routes", "onnx-htp")),
+        pytest.param(1, "no route answers", (*ONE_CELL, "--target", "http://127.0.0.1:9"), marks=pytest.mark.slow),
+    ],
+)
+def test_what_cannot_run_is_refused(stack: None, status: int, says: str, arguments: tuple[str, ...]) -> None:
+    """What cannot be chosen, with what can, and an edge that does not answer; all kinds: test_locust_settings.py."""
+    done, said, _ = bench("fiveway", *arguments)
+    assert done == status
+    assert says in said
     assert "Traceback" not in said

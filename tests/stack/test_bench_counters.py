@@ -1,12 +1,11 @@
 """Counters of the running stack around calls whose number is known."""
 
-import json
 from typing import Any
 
 import pytest
 
 from tests.clients import ROUTES
-from tests.docker import docker
+from tests.stack.runs import in_the_bench
 
 pytestmark = pytest.mark.slow
 
@@ -54,11 +53,9 @@ print(json.dumps(found))
 
 
 @pytest.fixture(scope="module")
-def windows() -> dict[str, list[dict[str, Any]]]:
+def windows() -> Any:
     # In the bench's container, which has no health check: a worker's asks the Locust page, by a connection of its own.
-    run = ("compose", "--profile", "bench", "run", "--rm", "--no-deps", "-T", "bench", "python", "-c", COUNT)
-    found: dict[str, list[dict[str, Any]]] = json.loads(docker(*run, str(CALLS), str(CONNECTIONS)))
-    return found
+    return in_the_bench(COUNT, str(CALLS), str(CONNECTIONS))
 
 
 @pytest.mark.parametrize("route", ROUTES)
@@ -81,20 +78,17 @@ def test_every_call_is_counted_and_nothing_else(windows: dict[str, list[dict[str
 
 
 @pytest.mark.parametrize("route", ROUTES)
-def test_connections_are_counted_at_both_ends(windows: dict[str, list[dict[str, Any]]], route: str) -> None:
-    """As many as there are clients, here and at the edge; reading the counters makes none."""
+def test_connections_and_bytes_are_counted(windows: dict[str, list[dict[str, Any]]], route: str) -> None:
+    """As many connections as there are clients, here and at the edge; the bodies and a little more on the wire.
+
+    Reading the counters makes no connection, and its own pages, kilobytes of them, are not counted.
+    """
     for window in windows[route]:
         through = window["target"] == "edge"
         assert window["nothing"]["connections"] == 0
         assert window["counted"]["connections"] == CONNECTIONS
         assert window["nothing"]["edge_connections"] == (0 if through else None)
         assert window["counted"]["edge_connections"] == (CONNECTIONS if through else None)
-
-
-@pytest.mark.parametrize("route", ROUTES)
-def test_bytes_on_the_wire(windows: dict[str, list[dict[str, Any]]], route: str) -> None:
-    """The bodies and a little more; a reading's own pages, kilobytes of them, are not in it."""
-    for window in windows[route]:
         assert max(window["nothing"]["sent_bytes"], window["nothing"]["received_bytes"]) < 500
         assert window["body"] < window["counted"]["sent_bytes"] < 1.15 * window["body"] + 1500 * CALLS
         assert window["counted"]["received_bytes"] > 500 * CALLS

@@ -1,12 +1,11 @@
 """The generators of the cross-check reach the running stack, and count what the servers count."""
 
-import json
 import re
 from typing import Any
 
 import pytest
 
-from tests.docker import docker
+from tests.stack.runs import in_the_bench
 
 # Beside the stack, in the bench's image: {cell: what its generator and the servers counted}, without a warm-up, which
 # nobody would count; and what becomes of calls to a path that the edge does not know.
@@ -41,53 +40,30 @@ print(json.dumps({"cells": found, "wrong": wrong}))
 
 pytestmark = pytest.mark.slow
 
-CELLS = [(route, users) for route in ("onnx-http", "onnx-grpc") for users in (1, 8)]
-
 
 @pytest.fixture(scope="module")
-def said() -> dict[str, Any]:
-    run = ("compose", "--profile", "bench", "run", "--rm", "--no-deps", "-T", "bench", "python", "-c", CHECK)
-    result: dict[str, Any] = json.loads(docker(*run))
-    return result
+def said() -> Any:
+    return in_the_bench(CHECK)
 
 
-@pytest.fixture
-def found(said: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    cells: dict[str, dict[str, Any]] = said["cells"]
-    return cells
+@pytest.mark.parametrize("route", ["onnx-http", "onnx-grpc"])
+@pytest.mark.parametrize("users", [1, 8])
+def test_the_generators_count_what_the_servers_count(route: str, users: int, said: dict[str, Any]) -> None:
+    """No call fails; every user has called more than once in a second, by one connection, and sent whole tensors.
 
-
-@pytest.mark.parametrize(("route", "users"), CELLS)
-def test_no_call_fails(route: str, users: int, found: dict[str, dict[str, Any]]) -> None:
-    """Every user has called more than once in a second, and every call succeeded with a latency."""
-    visit = found[f"{route} {users}"]["visit"]
+    wrk leaves behind what is under way in the end, and first tries the address with one connection more.
+    """
+    visit, counted, body = (said["cells"][f"{route} {users}"][key] for key in ("visit", "counted", "body"))
+    requests = visit["requests"]
     assert (visit["failures"], visit["errors"]) == (0, {})
-    assert visit["requests"] > users
+    assert requests > users
     assert visit["mean_ms"] > 0
-
-
-@pytest.mark.parametrize(("route", "users"), CELLS)
-def test_the_servers_count_the_same_calls(route: str, users: int, found: dict[str, dict[str, Any]]) -> None:
-    """Envoy and Triton count what the generator counted; wrk leaves behind what is under way in the end."""
-    counted, visit = found[f"{route} {users}"]["counted"], found[f"{route} {users}"]["visit"]
+    under_way, tried = (users, 1) if route == "onnx-http" else (0, 0)
     assert counted["server_requests"] is not None, counted["reasons"]
-    under_way = users if route == "onnx-http" else 0
-    assert visit["requests"] <= counted["server_requests"] <= visit["requests"] + under_way
-
-
-@pytest.mark.parametrize(("route", "users"), CELLS)
-def test_each_user_keeps_one_connection(route: str, users: int, found: dict[str, dict[str, Any]]) -> None:
-    """The edge accepted one per user; wrk first tries the address with one more."""
-    tried = 1 if route == "onnx-http" else 0
-    assert found[f"{route} {users}"]["counted"]["edge_connections"] == users + tried
-
-
-@pytest.mark.parametrize(("route", "users"), CELLS)
-def test_the_whole_tensor_is_sent(route: str, users: int, found: dict[str, dict[str, Any]]) -> None:
-    """At least the bytes of the calls that were answered went over the wire, and little more per call."""
-    one = found[f"{route} {users}"]
-    sent = one["counted"]["sent_bytes"]
-    assert one["visit"]["requests"] * one["body"] <= sent <= (one["visit"]["requests"] + users) * one["body"] * 1.1
+    assert requests <= counted["server_requests"] <= requests + under_way
+    assert counted["edge_connections"] == users + tried
+    # At least the bytes of the calls that were answered, and little more per call.
+    assert requests * body <= counted["sent_bytes"] <= (requests + users) * body * 1.1
 
 
 def test_calls_that_fail_are_no_truth(said: dict[str, Any]) -> None:

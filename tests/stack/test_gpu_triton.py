@@ -9,14 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tritonclient.grpc
 from google.protobuf import text_format
-from tritonclient.grpc import InferenceServerClient, InferInput
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from models.builder.export import triton_jpeg
 from models.builder.repository import WARM_BATCHES, config
 from models.builder.spec import ImageSpec
-from tests.clients import files
+from tests.clients import files, tensor
 from tests.docker import docker, wait_until
 from tests.stack.onnx_models import Node, Tensors, write
 from tests.stack.test_triton_backend import IMAGE, address, serving
@@ -64,8 +64,8 @@ def triton(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield name
 
 
-def client(name: str) -> InferenceServerClient:
-    return InferenceServerClient(address(name, 8001))
+def client(name: str) -> tritonclient.grpc.InferenceServerClient:
+    return tritonclient.grpc.InferenceServerClient(address(name, 8001))
 
 
 @pytest.mark.parametrize("model", CONFIGS)
@@ -102,8 +102,7 @@ def test_the_log_says_how_the_start_went(triton: str) -> None:
 
 def test_without_dali_pillow_decodes_and_it_is_said(triton: str, photo: bytes) -> None:
     """In the log, and by `providers`, which the manifest of a result is made from. (With it: test_triton_dali.py.)"""
-    image = InferInput("jpeg", [1, 1], "BYTES").set_data_from_numpy(files([photo]))
-    answer = client(triton).infer(f"{SPEC.name}_jpeg", [image])
+    answer = client(triton).infer(f"{SPEC.name}_jpeg", [tensor(tritonclient.grpc, "jpeg", files([photo]))])
     assert answer.as_numpy("embedding").shape == (1, SPEC.outputs["embedding"])
     says = f"{SPEC.name}_preprocess: Pillow decodes on the CPU, for DALI does not: ModuleNotFoundError"
     assert says in docker("logs", triton)

@@ -1,13 +1,12 @@
 """The containers as they run, not as they were written: user, capabilities, limits, ports."""
 
-import functools
 from typing import Any
 
 import pytest
 
 from tests.clients import EDGE_PORT, HOST, LOCUST_PORT
 from tests.conftest import services
-from tests.docker import containers, docker, health, service_of
+from tests.docker import containers, docker, service_of
 
 # 5557, where workers on other machines join, is on any free port unless LOCUST_MASTER_PORT says which.
 PUBLISHED: dict[str, dict[int, int | None]] = {
@@ -15,37 +14,18 @@ PUBLISHED: dict[str, dict[int, int | None]] = {
     "locust-master": {8089: LOCUST_PORT, 5557: None},
 }
 
-each_service = pytest.mark.parametrize("name", sorted(services()))
 
-
-@functools.cache
-def everything() -> list[dict[str, Any]]:
-    return containers()
-
-
-def running(name: str) -> list[dict[str, Any]]:
-    found = [one for one in everything() if service_of(one) == name]
-    assert found, f"{name} is not running"
+@pytest.fixture(scope="module", params=sorted(services()))
+def running(request: pytest.FixtureRequest) -> list[dict[str, Any]]:
+    """The containers of a service."""
+    found = containers(request.param)
+    assert found, f"{request.param} is not running"
     return found
 
 
-@each_service
-def test_user_capabilities_and_root(name: str) -> None:
-    """As 65532, without capabilities, without new privileges, on a read-only root."""
-    for found in running(name):
-        host = found["HostConfig"]
-        assert found["Config"]["User"] == "65532:65532"
-        assert host["CapDrop"] == ["ALL"]
-        assert not host["CapAdd"]
-        assert not host["Privileged"]
-        assert "no-new-privileges:true" in host["SecurityOpt"]
-        assert host["ReadonlyRootfs"] is True
-
-
-@each_service
-def test_what_the_kernel_says_of_process_1(name: str) -> None:
-    """The same from the inside: no capability is effective, permitted or in reach, and every process is ours."""
-    for found in running(name):
+def test_what_the_kernel_says_of_process_1(running: list[dict[str, Any]]) -> None:
+    """From the inside: it runs as 65532, no capability is effective, permitted or in reach, and none can be gained."""
+    for found in running:
         status = docker("exec", found["Id"], "cat", "/proc/1/status")
         fields = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
         assert fields["Uid"].split() == ["65532"] * 4
@@ -53,29 +33,27 @@ def test_what_the_kernel_says_of_process_1(name: str) -> None:
         assert fields["NoNewPrivs"] == "1"
 
 
-@each_service
-def test_limits(name: str) -> None:
-    """Memory, CPU and pids are bounded by the engine; swap adds nothing where the kernel counts it."""
-    for found in running(name):
+def test_limits(running: list[dict[str, Any]]) -> None:
+    """Memory, CPU and pids are bounded by the engine, and the root is read-only."""
+    for found in running:
         host = found["HostConfig"]
+        assert (host["ReadonlyRootfs"], host["Privileged"]) == (True, False)
         assert 0 < host["Memory"] <= 4 * 2**30
         assert host["NanoCpus"] > 0
         assert 0 < host["PidsLimit"] <= 2048
 
 
-@each_service
-def test_the_artefacts_cannot_be_written(name: str) -> None:
+def test_the_artefacts_cannot_be_written(running: list[dict[str, Any]]) -> None:
     """A server that is taken over cannot change the model; the one volume that is written is in memory."""
-    for found in running(name):
+    for found in running:
         for mount in found["Mounts"]:
             assert mount["RW"] is (mount["Destination"] == "/frames"), mount
 
 
-@each_service
-def test_only_envoy_s_and_locust_s_ports_are_published(name: str) -> None:
+def test_only_envoy_s_and_locust_s_ports_are_published(running: list[dict[str, Any]]) -> None:
     """On the address that was asked for, and on the port that was."""
-    wanted = PUBLISHED.get(name, {})
-    for found in running(name):
+    for found in running:
+        wanted = PUBLISHED.get(service_of(found), {})
         bound = {
             int(inside.partition("/")[0]): (binding["HostIp"], int(binding["HostPort"]))
             for inside, bindings in found["NetworkSettings"]["Ports"].items()
@@ -85,9 +63,3 @@ def test_only_envoy_s_and_locust_s_ports_are_published(name: str) -> None:
         for inside, (address, outside) in bound.items():
             assert address in (HOST, "0.0.0.0")
             assert wanted[inside] in (None, outside)
-
-
-@each_service
-def test_healthy(name: str) -> None:
-    """By its own check."""
-    assert {health(found) for found in running(name)} == {"healthy"}

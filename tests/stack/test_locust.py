@@ -4,7 +4,8 @@ import asyncio
 import csv
 import io
 import json
-from pathlib import Path
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -65,13 +66,13 @@ async def test_the_page_runs_a_load_test() -> None:
     """The class picker lists the routes; a run started by its button fills the table with all of them."""
     async with open_page(URL) as page:
         await page.evaluate("fetch('stats/reset', {method: 'POST'}).then(answer => answer.ok)")
-    async with open_page(URL) as page:
+        await page.reload()
         await page.wait_for("/READY|STOPPED/.test(document.body?.innerText)")
         if await page.evaluate(f"!!{button('NEW')}"):  # somebody ran a test before us
             await page.evaluate(f"{button('NEW')}.click()")
         await page.wait_for(f"!!{button('START')}")
         assert sorted(filter(None, await page.evaluate(PICKER))) == sorted(ROUTES)
-        await picture(page, "locust-start")
+        await page.screenshot(OUTPUT / "locust-start.png")
 
         await page.evaluate(f"{button('START')}.click()")
         try:
@@ -79,7 +80,7 @@ async def test_the_page_runs_a_load_test() -> None:
             for route in ROUTES:
                 await page.wait_for(f"{ROWS}.some(row => row[1] === '{route}' && Number(row[2]) > 0)", seconds=40)
             rows = {row[1]: row for row in await page.evaluate(ROWS) if len(row) > 3}
-            await picture(page, "locust-running")
+            await page.screenshot(OUTPUT / "locust-running.png")
             assert {rows[route][0] for route in ROUTES} == {"HTTP", "gRPC"}
             assert {rows[route][3] for route in ROUTES} == {"0"}, "the fourth column counts failures"
             await page.evaluate(f"{button('STOP')}.click()")
@@ -91,15 +92,12 @@ async def test_the_page_runs_a_load_test() -> None:
 async def test_the_routes_tab_shows_every_route() -> None:
     """Every route has a median with two decimals, Locust's own counts and a download of the same numbers."""
     async with open_page(f"{URL}?tab=routes") as page:
-        await start(page)
-        try:
+        async with load(page):
             await page.wait_for("document.body?.innerText.includes('RUNNING')")
             enough = f"{ROWS}.filter(row => /^[0-9.,]+$/.test(row[3])).length === {len(ROUTES)}"
             await page.wait_for(enough, seconds=60)
             await page.wait_for(f"{ROWS}.some(row => row[3] !== '–' && row[4] !== '–')", seconds=40)
-            await picture(page, "locust-routes")
-        finally:
-            await stop(page)
+            await page.screenshot(OUTPUT / "locust-routes.png")
         stats = await page.evaluate("fetch('stats/requests').then(answer => answer.json())")
         download = await page.evaluate("fetch('routes.csv').then(answer => answer.text())")
         # The page asks no more once the test is over: it is opened again.
@@ -127,67 +125,38 @@ async def test_the_routes_tab_shows_every_route() -> None:
 async def test_the_connection_policy_reaches_the_workers() -> None:
     """With `shared` no route opens more connections than there are workers, though each has more users."""
     workers = len(containers("locust-worker"))
-    async with open_page(f"{URL}?tab=routes") as page:
-        await start(page, policy="shared", user_count=2 * workers * len(ROUTES))
-        try:
-            whole = f"rows.filter(row => row.length > 9 && row[3] !== '–').length > {len(ROUTES)}"
-            # In one look: the page draws its table anew every 2 s.
-            _, *shown = await page.wait_for(f"(rows => {whole} && rows)({ROWS})", seconds=60)
-        finally:
-            await stop(page)
+    form = {"policy": "shared", "user_count": 2 * workers * len(ROUTES)}
+    async with open_page(f"{URL}?tab=routes") as page, load(page, **form):
+        whole = f"rows.filter(row => row.length > 9 && row[3] !== '–').length > {len(ROUTES)}"
+        # In one look: the page draws its table anew every 2 s.
+        _, *shown = await page.wait_for(f"(rows => {whole} && rows)({ROWS})", seconds=60)
     assert {row[0]: int(row[-1]) for row in shown if int(row[-1]) > workers} == {}
     assert {row[2] for row in shown} == {"0"}
 
 
-async def test_the_last_report_is_linked() -> None:
-    """The link beside the table leads to a report that can load and run nothing, or to how one is made."""
-    async with open_page(f"{URL}?tab=routes") as page:
-        assert await page.evaluate("[...document.links].some(link => link.getAttribute('href') === './report')")
-        fetched = "[one.status, one.headers.get('content-security-policy'), await one.text()]"
-        status, policy, text = await page.evaluate(f"fetch('report').then(async one => {fetched})")
-    if status == 404:
-        assert "./scripts/bench fiveway --quick" in text
-    else:
-        assert status == 200
-        assert policy.startswith("default-src 'none'")
+@asynccontextmanager
+async def load(page: Page, **form: Any) -> AsyncIterator[None]:
+    """Post the form as the page does, with every field, and open the running page again.
 
-
-async def start(page: Page, **form: Any) -> None:
-    """Post the form as the page does, with every field, and open the running page again."""
+    It ends with the workers' last numbers, which come with their word that they have stopped.
+    """
     fields = {"batch": 1, "photo": "224x224", "target": "edge", "policy": "pooled", "host": "http://edge:8080"}
     fields |= {"user_count": 2 * len(ROUTES), "spawn_rate": 100, "shape_class": "Default"} | form
     post = f"fetch('swarm', {{method: 'POST', body: new URLSearchParams({json.dumps(fields)})}})"
     answer = await page.evaluate(f"{post}.then(answer => answer.json())")
     assert answer["success"], answer
     # A page that is opened before the load is there asks for nothing more.
-    await page.wait_for("fetch('stats/requests').then(answer => answer.json()).then(all => all.state === 'running')")
-    await page.reload()
-
-
-async def stop(page: Page) -> None:
-    """End the load, and wait for the workers' last numbers, which come with their word that they have stopped."""
     state = "fetch('stats/requests').then(answer => answer.json()).then(all => all.state)"
-    await page.evaluate("fetch('stop', {method: 'POST'}).then(answer => answer.ok)")
-    await page.wait_for(f"{state}.then(state => state === 'stopped')", seconds=40)
-    await asyncio.sleep(KEPT_S)
+    await page.wait_for(f"{state}.then(state => state === 'running')")
+    await page.reload()
+    try:
+        yield
+    finally:
+        await page.evaluate("fetch('stop', {method: 'POST'}).then(answer => answer.ok)")
+        await page.wait_for(f"{state}.then(state => state === 'stopped')", seconds=40)
+        await asyncio.sleep(KEPT_S)
 
 
 def button(text: str) -> str:
     """JavaScript: the button (or link) that says this, or undefined."""
     return f"[...document.querySelectorAll('button, a')].find(one => one.innerText.trim().toUpperCase() === '{text}')"
-
-
-async def test_the_page_refuses_what_cannot_run() -> None:
-    """A batch that TorchServe's routes cannot take is refused with its reason, and nothing is started."""
-    start = "fetch('swarm', {method: 'POST', body: new URLSearchParams({user_count: 9, spawn_rate: 9, batch: 33})})"
-    async with open_page(URL) as page:
-        answer = await page.evaluate(f"{start}.then(answer => answer.json())")
-        state = await page.evaluate("fetch('stats/requests').then(answer => answer.json())")
-    assert answer["success"] is False
-    assert "choose 1 to 32 images" in answer["message"]
-    assert state["state"] not in ("spawning", "running")
-
-
-async def picture(page: Page, name: str) -> None:
-    OUTPUT.mkdir(exist_ok=True)
-    await page.screenshot(Path(OUTPUT, f"{name}.png"))

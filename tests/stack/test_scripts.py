@@ -37,8 +37,7 @@ def test_refusals_are_one_line(shell: str, options: list[str], says: str) -> Non
 
 @pytest.mark.parametrize(
     ("cores", "chosen", "limit"),
-    [(1, "", "1"), (1, "0.5", "0.5"), (2, "", "")],
-    ids=["one core", "own choice", "two cores: the default of the Compose files"],
+    [(1, "", "1"), (1, "0.5", "0.5"), (2, "", "")],  # the last: the default of the Compose files
 )
 def test_the_cpu_limit_fits_the_machine(cores: int, chosen: str, limit: str) -> None:
     """Where the engine has one core Compose is told so, unless the user has said something else."""

@@ -8,7 +8,7 @@ import pytest
 
 from bench.studies import STUDIES
 from tests.docker import container, docker
-from tests.stack.runs import answered, bench, finished, result, visits
+from tests.stack.runs import answered, finished, result, visits
 
 DEFAULT = "format"
 """The one whose run is in the default tier: real routes, near and far."""
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.timeout(330)
 @functools.cache
 def quick(study: str) -> dict[str, Any]:
     """The result of its quick form, run when it is first asked for."""
-    return finished(study, "--quick", *OPTIONS.get(study, ()), limit_s=300)
+    return result(finished(study, "--quick", *OPTIONS.get(study, ()), limit_s=300))
 
 
 def per_row(study: str, number: str, where: str = "") -> dict[str, Any]:
@@ -31,14 +31,9 @@ def per_row(study: str, number: str, where: str = "") -> dict[str, Any]:
     return {cell["id"].split("/")[0]: cell[number] for cell in cells if where in cell["id"]}
 
 
-def studies(*names: str) -> pytest.MarkDecorator:
-    """Each by itself: all but one are slow."""
-    return pytest.mark.parametrize(
-        "study", [pytest.param(name, marks=() if name == DEFAULT else pytest.mark.slow) for name in names]
-    )
-
-
-every_study = studies(*(name for name in STUDIES if name != "fiveway"))  # that is tests/stack/test_bench.py's
+# All but one are slow; fiveway is tests/stack/test_bench.py's.
+SLOW = {name: () if name == DEFAULT else pytest.mark.slow for name in STUDIES if name != "fiveway"}
+every_study = pytest.mark.parametrize("study", [pytest.param(name, marks=marks) for name, marks in SLOW.items()])
 
 
 @every_study
@@ -165,12 +160,8 @@ def test_shared_memory_is_in_huge_pages() -> None:
 @pytest.mark.slow
 def test_a_distance_can_be_put_in_front_of_any_route() -> None:
     """Of the 5-way comparison: far and near in one run; the report names both, and what is far is late."""
-    status, said, folder = bench(
-        *("fiveway", "--quick", "--routes", "onnx-http,onnx-grpc", "--batches", "1", "--concurrency", "1"),
-        *("--distance", f"{NEAR},{FAR}", "--seconds", "1.5"),
-    )
-    assert status == 0, said
-    assert folder
+    some = ("--routes", "onnx-http,onnx-grpc", "--batches", "1", "--concurrency", "1")
+    folder = finished("fiveway", "--quick", *some, "--distance", f"{NEAR},{FAR}", "--seconds", "1.5")
     run = result(folder)
     assert {(cell["route"], cell["distance"]) for cell in run["cells"]} == {
         (route, where) for route in ("onnx-http", "onnx-grpc") for where in (NEAR, FAR)

@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 import tritonclient.http
 from numpy.typing import NDArray
-from tritonclient.utils import np_to_triton_dtype
 
+from tests.clients import tensor
 from tests.docker import docker, wait_until
-from tests.stack.test_triton_backend import HARDENED, IMAGE, status
+from tests.stack.test_triton_backend import address, status
+from tests.stack.test_triton_backend import serving as triton
 
 pytestmark = pytest.mark.slow
 
@@ -24,29 +25,19 @@ MODELS_IMAGE = os.environ.get("MODELS_IMAGE", "fiveway-models")
 @contextmanager
 def serving(model: str) -> Iterator[tritonclient.http.InferenceServerClient]:
     """Build `model` without any network, which its package makes needless, and serve its repository."""
-    name = f"test-tensors-{uuid.uuid4().hex[:8]}"
-    volume = f"--volume={name}:/artifacts"
-    repository = f"--env=MODEL_REPOSITORY=/artifacts/{model}/repository"
+    volume = f"test-tensors-{uuid.uuid4().hex[:8]}"
+    mount, repository = f"--volume={volume}:/artifacts", f"--env=MODEL_REPOSITORY=/artifacts/{model}/repository"
+    build = ("python", "-m", "models.builder", "build", model)
     try:
-        said = docker(
-            "run", "--rm", "--network=none", volume, MODELS_IMAGE, "python", "-m", "models.builder", "build", model
-        )
+        said = docker("run", "--rm", "--network=none", mount, MODELS_IMAGE, *build)
         assert f"{model} is ready, real weights" in said
-        docker("run", "--detach", f"--name={name}", *HARDENED, "--publish=127.0.0.1::8000", volume, repository, IMAGE)
-        address = docker("port", name, "8000/tcp").splitlines()[0]
-        wait_until(lambda: status(f"http://{address}/v2/models/{model}/ready") == 200, f"{model} is ready", seconds=90)
-        with tritonclient.http.InferenceServerClient(address) as client:
-            yield client
+        with triton({}, mount, repository) as name:
+            url = address(name, 8000)
+            wait_until(lambda: status(f"http://{url}/v2/models/{model}/ready") == 200, f"{model} is ready", seconds=90)
+            with tritonclient.http.InferenceServerClient(url) as client:
+                yield client
     finally:
-        print(docker("logs", name, check=False))
-        docker("rm", "--force", name, check=False)
-        docker("volume", "rm", name, check=False)
-
-
-def tensor(name: str, array: NDArray[Any]) -> tritonclient.http.InferInput:
-    made = tritonclient.http.InferInput(name, list(array.shape), np_to_triton_dtype(array.dtype))
-    made.set_data_from_numpy(array)
-    return made
+        docker("volume", "rm", volume, check=False)
 
 
 def as_magika_sees(content: bytes) -> list[int]:
@@ -61,8 +52,8 @@ def test_magika_tells_what_a_file_is() -> None:
     batch = np.array([as_magika_sees(path.read_bytes()) for path in (Path(__file__), photo)], np.int32)
     with serving("magika") as client:
         best = tritonclient.http.InferRequestedOutput("target_label", class_count=1)
-        answer = client.infer("magika", [tensor("bytes", batch)], outputs=[best]).as_numpy("target_label")
-        assert [one.decode().rpartition(":")[2] for (one,) in answer] == ["python", "jpeg"]
+        answer = client.infer("magika", [tensor(tritonclient.http, "bytes", batch)], outputs=[best])
+        assert [one.decode().rpartition(":")[2] for (one,) in answer.as_numpy("target_label")] == ["python", "jpeg"]
 
 
 def test_silero_hears_no_speech_in_noise() -> None:
@@ -71,8 +62,8 @@ def test_silero_hears_no_speech_in_noise() -> None:
     with serving("silero_vad") as client:
 
         def speech(rate: int, state: NDArray[Any]) -> tuple[float, NDArray[Any]]:
-            inputs = [tensor("input", noise), tensor("state", state), tensor("sr", np.array([rate]))]
-            answer = client.infer("silero_vad", inputs)
+            inputs = {"input": noise, "state": state, "sr": np.array([rate])}
+            answer = client.infer("silero_vad", [tensor(tritonclient.http, *one) for one in inputs.items()])
             return float(answer.as_numpy("output")[0, 0]), answer.as_numpy("stateN")
 
         first, state = speech(16000, np.zeros((2, 1, 128), np.float32))

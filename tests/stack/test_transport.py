@@ -11,7 +11,7 @@ import grpc
 import pytest
 from fiveway.transport.v1 import base_pb2, base_pb2_grpc
 
-from tests.clients import TIMEOUT_S
+from tests.clients import TIMEOUT_S, channel
 from tests.docker import address_of
 
 ROUND_TRIP_MS = 150
@@ -43,10 +43,7 @@ def toxics(address: str, kind: str, **attributes: int) -> Iterator[None]:
 def test_a_request_takes_at_least_the_round_trip(distance: str) -> None:
     """Over HTTP and gRPC, on a connection that is open already; any route may be asked so."""
     connection = http.client.HTTPConnection(distance, 8080, timeout=TIMEOUT_S)
-    with (
-        toxics(distance, "latency", latency=ROUND_TRIP_MS // 2),
-        grpc.insecure_channel(f"{distance}:8080") as opened,
-    ):
+    with toxics(distance, "latency", latency=ROUND_TRIP_MS // 2), channel(f"{distance}:8080") as opened:
         connection.connect()
         start = time.monotonic()
         connection.request("GET", "/")

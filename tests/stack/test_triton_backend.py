@@ -23,8 +23,9 @@ import pytest
 import tritonclient.grpc
 import tritonclient.http
 from numpy.typing import NDArray
-from tritonclient.utils import InferenceServerException, np_to_triton_dtype, triton_to_np_dtype
+from tritonclient.utils import InferenceServerException, triton_to_np_dtype
 
+from tests.clients import tensor
 from tests.docker import docker, wait_until
 from tests.stack.onnx_models import NUMBERS, TABLE, WEIGHTS, make_broken, make_repository
 
@@ -71,7 +72,6 @@ class Triton:
     name: str
     http: str
     grpc: str
-    metrics: str
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +81,7 @@ def triton(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Triton]:
     make_repository(folder)
     make_broken(folder)
     with serving({"/repository": folder}, *HEALTH, "--env=MODEL_REPOSITORY=/repository") as name:
-        found = Triton(name, *(address(name, port) for port in (8000, 8001, 8002)))
+        found = Triton(name, *(address(name, port) for port in (8000, 8001)))
         wait_until(lambda: status(f"http://{found.http}/v2/health/live") == 200, "the server answers", seconds=90)
         yield found
 
@@ -97,10 +97,7 @@ def ask(request: pytest.FixtureRequest, triton: Triton) -> Iterator[Ask]:
     def infer(
         model: str, inputs: Mapping[str, Array], outputs: list[str] | None = None, version: str = ""
     ) -> dict[str, Array]:
-        tensors = [
-            library.InferInput(name, list(array.shape), np_to_triton_dtype(array.dtype)).set_data_from_numpy(array)
-            for name, array in inputs.items()
-        ]
+        tensors = [tensor(library, name, array) for name, array in inputs.items()]
         wanted = [library.InferRequestedOutput(name) for name in outputs] if outputs else None
         result = client.infer(model, tensors, outputs=wanted, model_version=version)
         said = result.get_response(**({"as_json": True} if library is tritonclient.grpc else {}))
@@ -127,10 +124,6 @@ def get(triton: Triton, path: str, body: bytes | None = None) -> Any:
         return json.loads(response.read())
 
 
-def statistics(triton: Triton, model: str) -> Any:
-    return get(triton, f"/v2/models/{model}/stats")["model_stats"][0]
-
-
 def is_invalid(error: InferenceServerException) -> bool:
     return error.status() in ("400", "StatusCode.INVALID_ARGUMENT")
 
@@ -153,17 +146,13 @@ def test_every_number_type_keeps_its_values(ask: Ask, name: str) -> None:
 def test_all_outputs_or_those_asked_for(ask: Ask) -> None:
     """Without a list every output comes back, with one only those."""
     a, b = np.array([[1, 2, 3]], np.float32), np.array([[10, 0.5, -1]], np.float32)
-    everything = ask("arithmetic", {"a": a, "b": b})
-    assert everything.keys() == {"sum", "difference", "product"}
-    np.testing.assert_array_equal(everything["sum"], a + b)
-    np.testing.assert_array_equal(everything["difference"], a - b)
-    np.testing.assert_array_equal(everything["product"], a * b)
+    assert ask("arithmetic", {"a": a, "b": b}).keys() == {"sum", "difference", "product"}
     assert ask("arithmetic", {"a": a, "b": b}, ["product"]).keys() == {"product"}
 
 
 def test_requests_that_wait_together_run_together(ask: Ask, triton: Triton) -> None:
     """Concurrent requests of different batch sizes share runs, and each gets its own rows and outputs back."""
-    before = statistics(triton, "arithmetic")
+    (before,) = get(triton, "/v2/models/arithmetic/stats")["model_stats"]
     rows = np.random.default_rng(5).random((24, 3), np.float32)
     cuts = [rows[start : start + size] for start, size in ((0, 1), (1, 2), (3, 3), (6, 1), (7, 5), (12, 4), (16, 8))]
     wanted = [["sum"], ["product"], ["sum", "difference"]]
@@ -178,7 +167,7 @@ def test_requests_that_wait_together_run_together(ask: Ask, triton: Triton) -> N
         assert sorted(result) == sorted(wanted[index % 3])
         for name, value in result.items():
             np.testing.assert_allclose(value, expected[name], rtol=1e-6)
-    after = statistics(triton, "arithmetic")
+    (after,) = get(triton, "/v2/models/arithmetic/stats")["model_stats"]
     images, runs = (after[name] - before[name] for name in ("inference_count", "execution_count"))
     requests = after["inference_stats"]["success"]["count"] - before["inference_stats"]["success"]["count"]
     assert images == 24 + requests - len(cuts)  # the health check may have asked meanwhile, each time with one row
@@ -260,7 +249,7 @@ def test_versions_files_and_accelerators(ask: Ask, triton: Triton) -> None:
     ]
     assert ["arithmetic", "1", "CPUExecutionProvider", "3"] in table
     counted = 'fiveway_execution_provider_nodes{model="every_type",provider="CPUExecutionProvider",version="1"} 12'
-    with urllib.request.urlopen(f"http://{triton.metrics}/metrics", timeout=5) as response:
+    with urllib.request.urlopen(f"http://{address(triton.name, 8002)}/metrics", timeout=5) as response:
         assert counted in response.read().decode()
 
 

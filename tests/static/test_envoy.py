@@ -31,7 +31,7 @@ from torchserve import inference_pb2
 
 from locustfiles.routes import ROUTES as LOADED
 from locustfiles.study_routes import WAYS
-from tests.clients import ROUTES, WITHOUT_MODEL
+from tests.clients import CHANNEL_OPTIONS, ROUTES, WITHOUT_MODEL, channel, raw_call
 from tests.repository import ROOT
 from tests.unit.http_server import http_server
 
@@ -51,7 +51,6 @@ def clusters() -> Iterator[tuple[str, tuple[str, int, bool]]]:
 
 
 CLUSTERS = dict(clusters())
-UNLIMITED = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
 KSERVE = "/inference.GRPCInferenceService/"
 TORCHSERVE = "/org.pytorch.serve.grpc.inference.InferenceAPIsService/"
 JSON = ("-H", "content-type: application/json")
@@ -131,44 +130,31 @@ class Edge:
     def post(self, path: str, data: bytes, *arguments: str, version: str = "--http1.1") -> tuple[int, str, Any]:
         return self.curl(path, "--data-binary", "@-", *arguments, version=version, data=data)
 
-    def served(self, route: str) -> int:
-        """How many requests went through the route's cluster."""
-        return self.counter(f"cluster.{route}.upstream_rq_total")
-
-    def channel(self) -> grpc.Channel:
-        return grpc.insecure_channel(f"127.0.0.1:{self.port}", options=UNLIMITED)
-
-    def call(self, path: str, request: bytes = b"", timeout: float = 20, **metadata: str | bytes) -> str:
+    def call(self, path: str, timeout: float = 20, **metadata: str | bytes) -> str:
         """One unary call: the answer's text, or STATUS: message."""
-        with self.channel() as channel:
-            headers = tuple((name.replace("_", "-"), value) for name, value in metadata.items())
+        headers = [(name.replace("_", "-"), value) for name, value in metadata.items()]
+        with channel(f"127.0.0.1:{self.port}") as opened:
             try:
-                return unary(channel, path)(request, timeout=timeout, metadata=headers)[:200].decode()
+                return raw_call(opened, path, b"", headers, timeout).decode()
             except grpc.RpcError as error:
                 return f"{error.code().name}: {error.details()}"
 
-    def counter(self, name: str) -> int:
-        page = subprocess.check_output(["curl", "-sS", f"http://127.0.0.1:{self.statistics}/stats"], text=True)
-        found = re.search(rf"^{re.escape(name)}: (\d+)$", page, re.M)
-        assert found, name
-        return int(found[1])
-
-
-def unary(channel: grpc.Channel, path: str) -> "grpc.UnaryUnaryMultiCallable[bytes, bytes]":
-    """A method that takes and gives bytes."""
-    return channel.unary_unary(path, request_serializer=bytes, response_deserializer=bytes)
+    def served(self, route: str) -> int:
+        """How many requests went through the route's cluster."""
+        status, _, page = replace(self, port=self.statistics).curl("/stats")
+        (count,) = re.findall(rf"^cluster\.{route}\.upstream_rq_total: (\d+)$", page.decode(), re.M)
+        assert status == 200
+        return int(count)
 
 
 def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-        return port
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return int(free.getsockname()[1])
 
 
 @contextmanager
 def serve_grpc(name: str) -> Iterator[int]:
-    server = grpc.server(futures.ThreadPoolExecutor(8), options=UNLIMITED)
+    server = grpc.server(futures.ThreadPoolExecutor(8), options=CHANNEL_OPTIONS)
     server.add_generic_rpc_handlers((FakeGrpc(name),))
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
@@ -288,8 +274,7 @@ def test_http_paths_that_do_not_pass(edge: Edge, path: str) -> None:
         status, _, body = edge.curl(path, "-X", method, version=version)
         assert status in (400, 404)
         assert said(path, body).strip("-")
-        if status == 404:
-            assert "GET /" in said(path, body)
+        assert status == 400 or "GET /" in said(path, body)
 
 
 REFLECTION = "ServerReflection/ServerReflectionInfo"
@@ -322,8 +307,8 @@ def test_a_batch_of_32_passes_both_ways(edge: Edge) -> None:
     for version, extra in itertools.product(VERSIONS, ([], ["-H", "transfer-encoding: chunked"])):
         status, _, answer = edge.post("/v2/models/m/infer", body, *extra, version=version)
         assert (status, answer == body) == (200, True), (version, extra)
-    with edge.channel() as channel:
-        assert unary(channel, KSERVE + "ModelInfer")(body, timeout=30) == body
+    with channel(f"127.0.0.1:{edge.port}") as opened:
+        assert raw_call(opened, KSERVE + "ModelInfer", body) == body
 
 
 @pytest.mark.parametrize("path", ["/v2/models/m/infer", "/nothing"])
@@ -403,9 +388,7 @@ def test_torchserve_errors_over_grpc(edge: Edge, fail: str, expected: str) -> No
 def test_the_clients_deadline_is_passed_on_and_kept(edge: Edge) -> None:
     """The server sees the deadline."""
     answer = edge.call(KSERVE + "ModelInfer", timeout=600, x_fail_bin=b"deadline?")
-    found = re.fullmatch(r"DATA_LOSS: deadline in (\d+)\.\d s", answer)
-    assert found
-    assert 300 < int(found[1]) < 900  # gRPC rounds up
+    assert re.fullmatch(r"DATA_LOSS: deadline in [3-8]\d\d\.\d s", answer)  # gRPC rounds up
 
 
 def test_a_deadline_that_passes_is_said_so(edge: Edge) -> None:
@@ -469,19 +452,19 @@ def test_http_answers_say_where_the_time_went(
 @pytest.mark.parametrize("method", [f"{KSERVE}ModelInfer", f"{TORCHSERVE}Predictions"])
 def test_grpc_answers_say_where_the_time_went(edge: Edge, method: str) -> None:
     """The same, once, in the leading metadata."""
-    with edge.channel() as channel:
-        _, call = unary(channel, method).with_call(b"", timeout=20)
+    with channel(f"127.0.0.1:{edge.port}") as opened:
+        asked: Any = opened.unary_unary(method)
+        _, call = asked.with_call(b"", timeout=20)
         (line,) = [value for name, value in call.initial_metadata() if name == "x-edge-timing"]
     assert HOPS.fullmatch(str(line)), line
 
 
 def test_the_statistics_are_read_only(edge: Edge) -> None:
-    """Port 9901 reads counters; what the admin interface can change is not there."""
-    edge.counter("http.edge.downstream_cx_http1_total")
+    """Port 9901 reads counters, as above; what the admin interface can change is not there."""
     admin = replace(edge, port=edge.statistics)
-    for path in ("/quitquitquit", "/logging?level=debug", "/config_dump", "/drain_listeners", "/", "/stats/../logging"):
-        for method in ("GET", "POST"):
-            assert admin.curl(path, "-X", method)[0] == 404
+    paths = ("/quitquitquit", "/logging?level=debug", "/config_dump", "/drain_listeners", "/", "/stats/../logging")
+    for path, method in itertools.product(paths, ("GET", "POST")):
+        assert admin.curl(path, "-X", method)[0] == 404
 
 
 def test_servers_that_are_not_there(tmp_path: Path) -> None:
@@ -492,15 +475,10 @@ def test_servers_that_are_not_there(tmp_path: Path) -> None:
     # The host names of the others are those of no container here.
     with envoy(tmp_path, {("typed-grpc", 50051): free_port()}) as ports:
         edge = Edge(*ports)
-        for says, over_http, over_grpc in (
-            ("try again", ("/v1/predict",), ("/fiveway.vision.v1.VisionService/Predict",)),
-            ("--profile transport up", transport, methods),
-        ):
-            for path in over_http:
-                status, _, body = edge.post(path, b"{}", *JSON)
-                assert (status, body["error"]["code"]) == (503, "UNAVAILABLE")
-                assert says in body["error"]["message"]
-            for path in over_grpc:
-                answer = edge.call(path)
-                assert answer.startswith("UNAVAILABLE: ")
-                assert says in answer
+        for path in ("/v1/predict", *transport):
+            status, _, body = edge.post(path, b"{}", *JSON)
+            assert (status, body["error"]["code"]) == (503, "UNAVAILABLE")
+            assert ("--profile transport up" if path in transport else "try again") in body["error"]["message"]
+        for path in ("/fiveway.vision.v1.VisionService/Predict", *methods):
+            says = "--profile transport up" if path in methods else "try again"
+            assert re.match(f"UNAVAILABLE: .*{says}", edge.call(path))
