@@ -1,10 +1,10 @@
-"""`scripts/bench STUDY`: measure a study on the running stack, judge it, and keep it in results/.
+"""`scripts/bench STUDY`: measure a study on the running stack, judge it, and write its report into results/.
 
     scripts/bench fiveway [--quick]     the 5-way comparison
     scripts/bench aa                    one route against itself under two names: is the instrument honest?
-    scripts/bench truth                 the same cells by independent generators: how far off is Locust?
-    scripts/bench report RESULT         judge a result again, and write its pages again
-    scripts/bench readme RESULT         the README from stdin with the table of a result, to stdout
+    scripts/bench truth                 the same cells by independent load generators: how far off is Locust?
+    scripts/bench report RESULT         judge a result again and rewrite its report
+    scripts/bench readme RESULT         print the README (from stdin) with the table of a result
 
 Exit status: 0 when everything was measured, 1 when something was not, 2 for options that cannot be run, 130 for Ctrl-C.
 """

@@ -35,16 +35,20 @@ from locustfiles.study_routes.fiveway import BATCHES, CONCURRENCY
 from locustfiles.study_routes.fiveway import ROWS as FIVEWAY_ROWS
 
 AA, FIVEWAY = "aa", "fiveway"
-TARGET_HELP = "edge, direct, or http://host:port of an edge elsewhere; a study has its own"
+TARGET_HELP = "where to send requests: edge, direct (past Envoy), or http://host:port of another edge"
 DISTANCE_HELP = (
-    "instead of the study's: round trip and bandwidth between client and edge, like 0ms-100mbit,150ms-100mbit;"
-    " the profile `transport` has the proxy"
+    "added latency and bandwidth between client and edge instead of the study's, like 0ms-100mbit,150ms-100mbit;"
+    " needs the profile `transport`"
 )
+PRICE_HELP = "price of the serving machine, in any currency; adds the cost per million images"
+RESULT_HELP = "folder of a run, or its result.json"
 
 
 def parsers() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]]:
     """Of a whole command line, and of each command by its name."""
-    top = argparse.ArgumentParser(prog="scripts/bench", description="Measure, judge and keep.")
+    top = argparse.ArgumentParser(
+        prog="scripts/bench", description="Measure a study on the running stack and write its report."
+    )
     commands = top.add_subparsers(title="studies", required=True, metavar="STUDY", dest="command")
     _studies(commands)
     _checks(commands)
@@ -67,67 +71,88 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 type _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 
+class _Defaults(argparse.ArgumentDefaultsHelpFormatter):
+    """Adds the default where there is one."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        return super()._get_help_string(action) if action.default else action.help
+
+
 def _studies(commands: _Commands) -> None:
     """A command per study; the 5-way comparison has a matrix, a load and a method to choose besides."""
     for name, study in STUDIES.items():
         command = _command(commands, name, study.question, fiveway if name == FIVEWAY else of_study)
         command.set_defaults(study=name, target=None)
-        command.add_argument("--quick", action="store_true", help="fewer cells, shorter: to see that it works")
-        rows = f"which rows; default: all that fit of {', '.join(STUDY_ROUTES[name])}"
+        command.add_argument("--quick", action="store_true", help="fewer and shorter cells, to see that it works")
+        rows = f"rows to measure; default: those that the model supports, of {', '.join(STUDY_ROUTES[name])}"
         command.add_argument("--routes", type=_names, metavar="A,B", help=rows)
-        policies = f"instead of the study's: {', '.join(POLICIES)}"
+        policies = f"connection policies instead of the study's: {', '.join(POLICIES)}"
         command.add_argument("--policy", type=_names, metavar="P,P", help=policies)
         command.add_argument("--distance", type=_names, metavar="D,D", help=DISTANCE_HELP)
         if name == FIVEWAY:
             _matrix(command)
-            command.add_argument("--photo", default=photo_sizes()[0], help=f"size: {', '.join(photo_sizes())}")
-            command.add_argument("--rate", type=float, help="open loop: requests per second, --concurrency at most")
-            command.add_argument("--method", choices=[plan.FAIR, plan.PUBLISHED_METHOD], default=plan.FAIR)
-            command.add_argument("--price-per-hour", type=float, metavar="X", help="adds the cost per million images")
+            command.add_argument(
+                "--photo", default=photo_sizes()[0], help=f"size of the photos: {', '.join(photo_sizes())}"
+            )
+            command.add_argument(
+                "--rate", type=float, help="open loop: requests per second, with at most --concurrency in flight"
+            )
+            method = "published: as the published study did, without verdicts"
+            command.add_argument("--method", choices=[plan.FAIR, plan.PUBLISHED_METHOD], default=plan.FAIR, help=method)
+            command.add_argument("--price-per-hour", type=float, metavar="X", help=PRICE_HELP)
 
 
 def _checks(commands: _Commands) -> None:
     """How the instrument itself is checked."""
-    same = _command(commands, AA, "one route against itself under two names", against_itself)
-    same.add_argument("--route", default="onnx-http", help="which route")
-    same.add_argument("--runs", type=int, default=20, help="quick runs in a row")
+    same = _command(
+        commands, AA, "measure one route against itself: the result should be no difference", against_itself
+    )
+    same.add_argument("--route", default="onnx-http", help="route to measure")
+    same.add_argument("--runs", type=int, default=20, help="number of quick runs")
     _matrix(same, batches=[1], concurrency=[8])
-    other = _command(commands, truth.STUDY, "the same cells by wrk and a raw gRPC client", cross_check)
-    other.add_argument("--routes", type=_names, metavar="A,B", help="which routes; default: those of the five that fit")
-    other.add_argument("--concurrency", type=_numbers, default=list(CONCURRENCY), metavar="N,N", help="users at once")
+    other = _command(
+        commands, truth.STUDY, "measure the same cells with wrk and a raw gRPC client, to check Locust", cross_check
+    )
+    other.add_argument(
+        "--routes",
+        type=_names,
+        metavar="A,B",
+        help="routes to measure; default: those of the 5-way comparison that the model supports",
+    )
+    other.add_argument("--concurrency", type=_numbers, default=list(CONCURRENCY), metavar="N,N", help="callers at once")
 
 
 def _views(commands: _Commands) -> None:
     """What is made of results: `report` beside its result, the others to stdout."""
-    command = commands.add_parser("report", help="judge a result again and write its pages again")
+    command = commands.add_parser("report", help="judge a result again and rewrite its report")
     command.set_defaults(run=report)
-    command.add_argument("result", type=Path)
-    command.add_argument("--price-per-hour", type=float, metavar="X")
+    command.add_argument("result", type=Path, help=RESULT_HELP)
+    command.add_argument("--price-per-hour", type=float, metavar="X", help=PRICE_HELP)
     for name, text, view in (
-        ("readme", "the README from stdin, with its table made from a result, to stdout", readme),
-        ("page", "docs/studies/<study>.md, made from a result, to stdout", page),
-        ("plot", "docs/studies/<study>.svg, made from a result, to stdout", plot),
-        ("devices", "docs/gpu.md from stdin, with its table made from every result, to stdout", devices),
+        ("readme", "print the README (from stdin) with its table made from a result", readme),
+        ("page", "print docs/studies/<study>.md made from a result", page),
+        ("plot", "print docs/studies/<study>.svg made from a result", plot),
+        ("devices", "print docs/gpu.md (from stdin) with its table made from every result", devices),
     ):
         command = commands.add_parser(name, help=text)
         command.set_defaults(run=partial(put_out, view))
         if name != "devices":
-            command.add_argument("result", type=Path)
+            command.add_argument("result", type=Path, help=RESULT_HELP)
         if name == "page":
-            command.add_argument("other", type=Path, nargs="*", help="of the same study with another model")
+            command.add_argument("other", type=Path, nargs="*", help="results of the same study with another model")
 
 
 def _command(
     commands: _Commands, name: str, text: str, run: Callable[[argparse.Namespace], int]
 ) -> argparse.ArgumentParser:
     """A command that measures, with the options that all of these have."""
-    command = commands.add_parser(name, help=text, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    command = commands.add_parser(name, help=text, formatter_class=_Defaults)
     command.set_defaults(run=run)
     command.add_argument("--target", type=_names, default=[settings.EDGE], metavar="T,T", help=TARGET_HELP)
-    command.add_argument("--host", default="http://edge:8080", help="the edge of this stack")
-    command.add_argument("--blocks", type=int, help="how often each cell is visited (at least 3 for a verdict)")
-    command.add_argument("--seconds", type=float, help="length of each visit at batch 1; twice as long at batch 32")
-    command.add_argument("--seed", type=int, default=1, help="of the order of the visits and of open-loop schedules")
+    command.add_argument("--host", default="http://edge:8080", help="address of this stack's edge")
+    command.add_argument("--blocks", type=int, help="visits to each cell; a verdict needs at least 3")
+    command.add_argument("--seconds", type=float, help="length of a visit at batch 1; twice as long at batch 32")
+    command.add_argument("--seed", type=int, default=1, help="seed of the order of visits and of open-loop schedules")
     command.add_argument("--results", type=Path, default=Path("/results"), help=argparse.SUPPRESS)
     return command
 
@@ -135,7 +160,7 @@ def _command(
 def _matrix(
     command: argparse.ArgumentParser, batches: Sequence[int] | None = None, concurrency: Sequence[int] | None = None
 ) -> None:
-    images, users = "images per request, with one user", "users at once, at batch 1"
+    images, users = "images per request, with one caller", "callers at once, at batch 1"
     command.add_argument("--batches", type=_numbers, default=batches, metavar="N,N", help=images)
     command.add_argument("--concurrency", type=_numbers, default=concurrency, metavar="N,N", help=users)
 
@@ -212,7 +237,7 @@ def largest_batch(route: str, options: argparse.Namespace) -> int:
 def check(cells: Sequence[Cell], options: argparse.Namespace) -> None:
     """Refuse what cannot be run, before anything runs; raises BadSetting, and CallError where the model is unknown."""
     if not cells:
-        raise settings.BadSetting("nothing to measure: name at least one route, and one batch or concurrency")
+        raise settings.BadSetting("nothing to measure: give at least one route, and one batch or concurrency")
     for cell in cells:
         parsed = parsed_settings(cell, options.host)
         if not parsed.serving.images and not WAYS[cell.route].modelless:

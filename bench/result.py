@@ -199,6 +199,13 @@ FASTER, SLOWER = "faster", "slower"
 NO_DIFFERENCE: Final = "no difference shown"
 NO_VERDICT: Final = "no verdict"
 SPEEDS = FASTER, SLOWER, NO_DIFFERENCE, NO_VERDICT
+SAME = (0.9, 1.1)
+"""An interval within these limits shows that two are the same for all that a choice between them needs."""
+
+
+def same(low: float, high: float) -> bool:
+    """Whether these limits of a ratio show that two are the same within 10 %."""
+    return SAME[0] <= low and high <= SAME[1]
 
 
 class Ratio(Record, kw_only=True):
@@ -246,7 +253,7 @@ class Ratio(Record, kw_only=True):
         return found.turned() if found and self.measure != "p50_ms" else found
 
 
-Verdict = Literal["reproduced", "not reproduced", "cannot tell"]
+Verdict = Literal["reproduced", "not reproduced", "inconclusive"]
 
 
 class Judged(Record):

@@ -295,16 +295,16 @@ def row(cell: Cell, locust: Sequence[Visit], truth: Sequence[Visit], ended: str 
 
 
 def verdict(error: Mapping[str, float | None] | None) -> str:
-    """`met` or `missed` where the whole interval of the error is within the goal or beyond it, else `cannot tell`.
+    """`met` or `missed` where the whole interval of the error is within the goal or beyond it, else `inconclusive`.
 
     A noisy machine, or fewer than three blocks, shows nothing: a small error by luck is no proof.
     """
     low, high = (error["low"], error["high"]) if error else (None, None)
     if low is None or high is None:
-        return "cannot tell"
+        return "inconclusive"
     if max(-low, high) <= GOAL:
         return "met"
-    return "missed" if low > GOAL or high < -GOAL else "cannot tell"
+    return "missed" if low > GOAL or high < -GOAL else "inconclusive"
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -9,9 +9,10 @@ from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from typing import Final, Literal
 
+from bench import words
 from bench.analysis import claims, statistics
 from bench.analysis.statistics import IMAGES_PER_S, MIN_BLOCKS, Estimate, Window
-from bench.figures import figure, share
+from bench.figures import share
 from bench.measure import split
 from bench.measure.measured import GATE, Cell, Run, Visit
 from bench.measure.plan import PUBLISHED_METHOD
@@ -225,14 +226,8 @@ def _ratio(
     if unequal and run.method != PUBLISHED_METHOD:
         reasons.append(f"{unequal}: never called a protocol difference")
     numbers = statistics.as_json(estimate) or dict.fromkeys(("value", "low", "high"))
-    verdict, text = _verdict(numbers, measure, names, reasons)
-    if run.method == PUBLISHED_METHOD and estimate:
-        if numbers["low"] is None:
-            calls = min(sum(window.calls for window in one.windows) for one in (a, b))
-            limits = f"({calls} calls, {_count(blocks, 'block')}, no interval)"
-            text = f"{_times(estimate.value, measure, names)} {limits}"
-        text = f"published method: {text}" + (f"; {unequal}" if unequal else "")
-    return Ratio(
+    verdict = _verdict(numbers["low"], numbers["high"], reasons)
+    found = Ratio(
         kind=kind,
         a=a.cell.id,
         b=b.cell.id,
@@ -243,9 +238,16 @@ def _ratio(
         **numbers,
         p_value=statistics.p_value(estimate) if estimate and verdict != NO_VERDICT else None,
         verdict=verdict,
-        text=text,
+        text="",
         why=_why(a, b),
     )
+    found.text = _text(found, reasons)
+    if run.method == PUBLISHED_METHOD and estimate:
+        if found.low is None:
+            calls = min(sum(window.calls for window in one.windows) for one in (a, b))
+            found.text = f"{words.one(found)} ({calls} calls, {_count(blocks, 'block')}, no interval)"
+        found.text = f"published method: {found.text}" + (f"; {unequal}" if unequal else "")
+    return found
 
 
 def doubt_what_may_be_chance(ratios: Sequence[Ratio]) -> None:
@@ -255,7 +257,7 @@ def doubt_what_may_be_chance(ratios: Sequence[Ratio]) -> None:
     for ratio, p_value in judged:
         if ratio.verdict != NO_DIFFERENCE and p_value > limit:
             ratio.verdict = NO_DIFFERENCE
-            ratio.text = f"{NO_DIFFERENCE}: {ratio.text} may be chance among {len(judged)} comparisons"
+            ratio.text = words.one(ratio)
 
 
 def _divide(run: Run, a: Measured, b: Measured, measure: str, resamples: int) -> tuple[Estimate | None, int]:
@@ -271,23 +273,20 @@ def _divide(run: Run, a: Measured, b: Measured, measure: str, resamples: int) ->
     return statistics.ratio(found[0][measure], found[1][measure]), blocks
 
 
-def _verdict(
-    numbers: Mapping[str, float | None], measure: str, names: tuple[str, str], reasons: Sequence[str]
-) -> tuple[Verdict, str]:
-    """What a ratio with these numbers says; `reasons` are why it says nothing."""
-    value, low, high = (numbers[name] for name in ("value", "low", "high"))
-    if value is None or low is None or high is None or reasons:
-        more = f" (and {_count(len(reasons) - 1, 'more reason')})" if len(reasons) > 1 else ""
-        return NO_VERDICT, f"{NO_VERDICT}: {reasons[0]}{more}"
-    limits = f"({figure(low)} to {figure(high)})"
+def _verdict(low: float | None, high: float | None, reasons: Sequence[str]) -> Verdict:
+    """What a ratio with these limits says; `reasons` are why it says nothing."""
+    if low is None or high is None or reasons:
+        return NO_VERDICT
     if low <= 1 <= high:
-        return NO_DIFFERENCE, f"{NO_DIFFERENCE} {limits}"
-    return "lower" if high < 1 else "higher", f"{_times(value, measure, names)} {limits}"
+        return NO_DIFFERENCE
+    return "lower" if high < 1 else "higher"
 
 
-def _times(value: float, measure: str, names: tuple[str, str]) -> str:
-    words = ("takes", "the time of") if measure == P50 else ("serves", "the images per second of")
-    return f"{names[0]} {words[0]} {figure(value)}x {words[1]} {names[1]}"
+def _text(ratio: Ratio, reasons: Sequence[str]) -> str:
+    if ratio.verdict != NO_VERDICT:
+        return words.one(ratio)
+    more = f" (and {_count(len(reasons) - 1, 'more reason')})" if len(reasons) > 1 else ""
+    return f"no verdict on {ratio.a_name} against {ratio.b_name}: {reasons[0]}{more}"
 
 
 def _unequal_connections(a: Measured, b: Measured) -> str | None:
@@ -318,12 +317,12 @@ def _why(a: Measured, b: Measured) -> list[str]:
     servers = [(WAYS[one.cell.route].direct or "edge").partition(":")[0] for one in (a, b)]
     if servers[0] != servers[1]:
         why.append(f"servers: {servers[0]} against {servers[1]}")
-    for name, words, form in (
+    for name, what, form in (
         ("connections", "connections per visit", ".4g"),
         ("sent_bytes_per_image", "bytes sent per image", ",.0f"),
         ("received_bytes_per_image", "bytes received per image", ",.0f"),
     ):
-        why += _differs(mine[name], other[name], words, form)
+        why += _differs(mine[name], other[name], what, form)
     if mine.split and other.split:
         call = max(sum(mine.split.values()), sum(other.split.values()))
         parts = [(part, ms, other.split.get(part, 0.0)) for part, ms in mine.split.items()]

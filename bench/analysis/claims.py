@@ -1,36 +1,36 @@
 """The claims of a published study, judged on our ratios: a verdict is on the published finding.
 
-A finding is *reproduced* when every ratio that was measured shows it, *not reproduced* when every one contradicts it,
-and else we *cannot tell*; a finding about all cells (Ratios.everywhere) is refuted by one ratio. "No difference shown"
-contradicts nothing by itself: it does where the whole interval lies within SAME, because that shows that the two are
-the same (Ratios.same_shows may say otherwise). That is what shows a finding that they are EQUAL, which is contradicted
+A finding is *reproduced* when every ratio that was measured supports it, *not reproduced* when every one contradicts
+it, and else *inconclusive*; a finding about all cells (Ratios.everywhere) is refuted by one ratio. "No difference
+shown" contradicts nothing by itself: it does where the whole interval lies within SAME, because that shows that the two
+are the same (Ratios.same_shows may say otherwise). That supports a finding that they are EQUAL, which is contradicted
 where the whole interval lies outside. A finding with a size is contradicted by every interval that does not reach
-SIZE_SHARE of it, whatever else it shows.
+SIZE_SHARE of it, whatever else it supports.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from bench.figures import figure
-from bench.result import Found, Judged, Verdict
+from bench import words
+from bench.result import SAME, Found, Judged, Verdict, same
 from bench.studies.study import (
-    CANNOT_TELL,
     EQUAL,
     HIGHER,
+    INCONCLUSIVE,
     LOWER,
     NOT_REPRODUCED,
     P50,
     PER_SECOND,
     RECEIVED,
     REPRODUCED,
-    SAME,
     SIZE_SHARE,
     TIME,
     Ratios,
     Study,
+    case,
 )  # fmt: skip
 
-SHOWS, CONTRADICTS, UNCLEAR = "shows it", "contradicts it", "does not tell"
+SUPPORTS, CONTRADICTS, UNCLEAR = "Supports the finding.", "Contradicts the finding.", "Inconclusive."
 REASONS = 3
 """How many measured factors a cause names, and how many ratios a refutation."""
 
@@ -50,7 +50,9 @@ def judge(study: Study, cells: Factors, ratios: Sequence[Ratio], found: Iterable
     ours = {id_ for id_, cell in cells.items() if all(cell[name] == first[name] for name in study.setting)}
     here = [ratio for ratio in ratios if ratio["a"] in ours]
     known = {cell.id: cell for cell in found}
-    return [_judge(study, name, _about(claim.shown_by, here, cells), known) for name, claim in study.claims.items()]
+    return [
+        _judge(study, name, _about(claim.shown_by, here, cells), cells, known) for name, claim in study.claims.items()
+    ]
 
 
 def sizes(study: Study, factors: Factors, cells: Iterable[Any]) -> list[Ratio]:
@@ -81,18 +83,18 @@ def side(claim: Ratios, ratio: Ratio) -> str:
     low, high, verdict = ratio["low"], ratio["high"], ratio["verdict"]
     if claim.measure == TIME and ratio["measure"] == PER_SECOND:
         low, high, verdict = 1 / high, 1 / low, {LOWER: HIGHER, HIGHER: LOWER}.get(verdict, verdict)
-    same, differs = SAME[0] <= low and high <= SAME[1], verdict in (LOWER, HIGHER)
+    equal, differs = same(low, high), verdict in (LOWER, HIGHER)
     if claim.expected == EQUAL:
         beyond = high < SAME[0] or low > SAME[1]
-        return SHOWS if same else CONTRADICTS if differs and beyond else UNCLEAR
+        return SUPPORTS if equal else CONTRADICTS if differs and beyond else UNCLEAR
     most = 1 / low if claim.expected == LOWER else high
     if claim.size is not None and most < SIZE_SHARE * claim.size:
         return CONTRADICTS
-    if same and (claim.material or not differs):
-        return {True: SHOWS, False: CONTRADICTS, None: UNCLEAR}[claim.same_shows]
+    if equal and (claim.material or not differs):
+        return {True: SUPPORTS, False: CONTRADICTS, None: UNCLEAR}[claim.same_shows]
     if not differs:
         return UNCLEAR
-    return SHOWS if verdict == claim.expected else CONTRADICTS
+    return SUPPORTS if verdict == claim.expected else CONTRADICTS
 
 
 def _about(claim: Ratios, ratios: Iterable[Ratio], cells: Factors) -> list[Ratio]:
@@ -116,36 +118,30 @@ def _measure(claim: Ratios, ratio: Ratio) -> str:
     return P50 if ratio["users"] == 1 else PER_SECOND
 
 
-def _judge(study: Study, name: str, ratios: Sequence[Ratio], found: Mapping[str, Found]) -> Judged:
+def _judge(study: Study, name: str, ratios: Sequence[Ratio], cells: Factors, found: Mapping[str, Found]) -> Judged:
     claim = study.claims[name]
     if not ratios:
-        text = "No cell of it was measured: run the whole study."
-        return Judged(name, claim.says, claim.published, CANNOT_TELL, text, "")
+        text = "No cell of this finding was measured. Run the whole study."
+        return Judged(name, claim.says, claim.published, INCONCLUSIVE, text, "")
     sides = [(ratio, side(claim.shown_by, ratio)) for ratio in ratios]
     shown = {word for _, word in sides}
     refuted = shown == {CONTRADICTS} or (claim.shown_by.everywhere and CONTRADICTS in shown)
-    verdict: Verdict = REPRODUCED if shown == {SHOWS} else NOT_REPRODUCED if refuted else CANNOT_TELL
-    counted = ""
+    verdict: Verdict = REPRODUCED if shown == {SUPPORTS} else NOT_REPRODUCED if refuted else INCONCLUSIVE
+    counted = []
     if claim.shown_by.everywhere and refuted:  # a few that refute it are enough
         against = [(ratio, word) for ratio, word in sides if word == CONTRADICTS]
-        sides, counted = against[:REASONS], f"{len(against)} of {len(ratios)} ratios contradict it; "
-    text = counted + "; ".join(f"{_number(ratio)}: {word}" for ratio, word in sides)
+        sides, counted = (
+            against[:REASONS],
+            [f"{len(against)} of {len(ratios)} ratios contradict the finding, among them:"],
+        )
+    lines = counted + [f"{case(study, cells[ratio['a']])}: {words.one(ratio)}. {word}" for ratio, word in sides]
     # Of the ratios that decide, the first: the tables have all of them.
     deciding = next((ratio for ratio, word in sides if word != UNCLEAR), ratios[0])
     a, b = deciding["a"], deciding["b"]
     kind = study.pairs.get((deciding["a_name"], deciding["b_name"]), "")
     more = study.explain(found[a], found[b], kind) if a in found and b in found else ""
-    nothing = "it was counted" if claim.shown_by.measure == RECEIVED else "no measured factor differs by more than 5 %"
-    why = "; ".join(deciding["why"][:REASONS]) or nothing
-    cause = f"{deciding['a_name']} against {deciding['b_name']}: {why}."
-    return Judged(name, claim.says, claim.published, verdict, f"{text}.", f"{more}. {cause}" if more else cause)
-
-
-def _number(ratio: Ratio) -> str:
-    what = {P50: "the time", PER_SECOND: "the calls per second", RECEIVED: "the bytes"}[ratio["measure"]]
-    limits = "no interval" if ratio["low"] is None else f"{figure(ratio['low'])} to {figure(ratio['high'])}"
-    if ratio["measure"] == RECEIVED:
-        limits = "counted"
-    value = "no ratio" if ratio["value"] is None else f"{figure(ratio['value'])}x {what}"
-    where = ratio["a"].partition("/")[2]
-    return f"{ratio['a_name']} has {value} of {ratio['b_name']} ({limits}; {where})"
+    why, rows = words.differing(deciding, REASONS), f"{deciding['a_name']} and {deciding['b_name']}"
+    cause = f"{rows} differ in {why}." if why else f"No measured factor of {rows} differs by more than 5 %."
+    if claim.shown_by.measure == RECEIVED:
+        cause = "The bytes were counted."
+    return Judged(name, claim.says, claim.published, verdict, "\n".join(lines), f"{more} {cause}".lstrip())

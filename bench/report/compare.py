@@ -19,7 +19,7 @@ from bench.result import Interval, Result
 from bench.studies import STUDIES
 
 ALIKE, UNREADABLE, REFUSED = 0, 1, 2
-DRIFT = "Two runs at two times: differences may be drift. To judge a difference, measure both sides in one run."
+DRIFT = "Two runs at two times: a difference may be drift. To judge a difference, measure both sides in one run."
 MEASURES = {"p50_ms": "p50, ms", "images_per_s": "images/s"}
 
 
@@ -34,9 +34,9 @@ class Comparison:
     def __str__(self) -> str:
         if not self.refused:
             return "\n".join(self.lines)
-        said = ["These two results are not of the same thing, so they are not compared:"]
+        said = ["These results were not measured under the same conditions, so they are not compared:"]
         said += [f"  {_difference(name, values)}" for name, values in self.refused.items()]
-        return "\n".join([*said, "A difference that you want: --allow and the name before its colon."])
+        return "\n".join([*said, "To compare them all the same, name each factor that may differ: --allow FACTOR."])
 
 
 Value = str | Mapping[str, str] | None
@@ -81,11 +81,11 @@ def compare(a: Result, b: Result, allow: Collection[str] = ()) -> Comparison:
         return Comparison(refused, [])
     said = [DRIFT, *(f"Allowed to differ: {_difference(name, values)}" for name, values in differ.items())]
     unknown_in_both = [name for name, value in FACTORS.items() if value(a) is None and value(b) is None]
-    said += [f"{name} is unknown in both: nobody can tell if it is equal" for name in unknown_in_both]
+    said += [f"{name} is unknown in both results, so it may differ" for name in unknown_in_both]
     commits = [result.environment.commit or "unknown" for result in (a, b)]
     if commits[0] != commits[1]:
         said.append(f"commit: {commits[0]} against {commits[1]}")
-    said += list(_lines(*rows, free=differ)) or ["No cell is in both results."]
+    said += list(_lines(*rows, free=differ)) or ["The two results have no cell in common."]
     # The claim of a study that is about two devices.
     study, devices = STUDIES.get(a.study), differ.get("machine", differ.get("device"))
     if devices and study and a.study == b.study and study.across:
@@ -153,10 +153,10 @@ def _overlap(a: Interval, b: Interval) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; gives its exit status."""
-    parser = argparse.ArgumentParser(prog="scripts/compare", description="Set result B against result A.")
-    parser.add_argument("a", metavar="A", help="a run's folder, or its result.json")
-    parser.add_argument("b", metavar="B", help="the same")
-    allowed = f"a factor that may differ; can be given again: {', '.join(NAMES)}"
+    parser = argparse.ArgumentParser(prog="scripts/compare", description="Compare result B with result A.")
+    parser.add_argument("a", metavar="A", help="folder of a run, or its result.json")
+    parser.add_argument("b", metavar="B", help="folder of another run, or its result.json")
+    allowed = f"a factor that may differ; may be repeated. One of: {', '.join(NAMES)}"
     parser.add_argument("--allow", action="append", default=[], choices=NAMES, metavar="FACTOR", help=allowed)
     options = parser.parse_args(arguments)
     try:

@@ -40,11 +40,11 @@ def items(lines: Iterable[str], heading: str = "") -> str:
 def claims(judged: Iterable[Judged]) -> Iterable[str]:
     """What was published, and our verdicts ratio by ratio."""
     for one in judged:
-        cause = f" Cause: {escaped(one.cause)}" if one.cause else ""
-        published = f"Published: {escaped(one.published_verdict)}. Here: **{one.verdict}**.{cause}"
-        yield f"**{one.id}: {escaped(one.claim)}** {published}"
-        # A semicolon in brackets is between an interval and its cell.
-        yield items(re.split(r"; (?![^(]*\))", one.text.removesuffix(".")))
+        yield f"### {one.id}: {escaped(one.claim.removesuffix('.'))}"
+        cause = f" {escaped(one.cause)}" if one.cause else ""
+        published = escaped(one.published_verdict.removesuffix("."))
+        yield f"**{one.verdict.capitalize()}.** Published: {published}.{cause}"
+        yield items(one.text.splitlines())
 
 
 def commands(lines: Iterable[str]) -> str:

@@ -10,16 +10,17 @@ from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from bench import words
 from bench.figures import callers, digits
 from bench.measure.measured import Run
 from bench.report import markdown as md
 from bench.report import plots, results
 from bench.report.results import Row
 from bench.report.tables import Entry, Table, entry, pivot, times
-from bench.result import FASTER, NO_DIFFERENCE, SLOWER, SPEEDS, Analysis, QuickRuns, Ratio, Result
+from bench.result import NO_DIFFERENCE, SPEEDS, Analysis, QuickRuns, Ratio, Result
 from bench.studies import STUDIES
 from bench.studies.fiveway import REFERENCE
-from bench.studies.study import P50, PER_SECOND, Measure, Study
+from bench.studies.study import CONNECTIONS, P50, PER_SECOND, Measure, Study, distance_text
 
 COST = "cost_per_million_images"
 SIGNS = dict(zip(SPEEDS, "▼▲=?", strict=True))
@@ -27,18 +28,12 @@ SIGNS = dict(zip(SPEEDS, "▼▲=?", strict=True))
 LATENCY, THROUGHPUT = "p50 latency in ms", "Images per second"
 SETTING = ("policy", "target", "photo", "rate", "size", "distance", "gather")
 """The factors that one table holds still: all but name, batch and users."""
-UNNUMBERED = "† no verdict may rest on this cell:"
-CONNECTIONS = {
-    "pooled": "pooled connections (one per caller, kept)",
-    "shared": "one shared connection",
-    "cold": "cold connections (a new one for every call)",
-    "published": "a new client for every call",
-}
+UNNUMBERED = "† No verdict may rest on this cell:"
 QUESTIONS = {
     "protocol": ("gRPC or HTTP?", "gRPC", "HTTP"),
     "format": ("A tensor to Triton, or a JPEG to PyTorch?", "the tensor", "the JPEG"),
     "engine": ("The trt or the onnx model?", "trt", "onnx"),
-    "same": ("A route against itself", "the first name", "the second"),
+    "same": ("Is a route equal to itself?", "the first name", "the second"),
 }
 
 
@@ -75,13 +70,13 @@ def markdown(result: Result) -> str:
         report.title,
         md.escaped(report.answer),
         *map(md.escaped, (report.label, *report.warnings)),
-        *(f"**{question}** {short}. {md.escaped(long)}" for question, short, long in report.cards),
+        *(f"**{question}** {md.escaped(f'{answer} {more}')}" for question, answer, more in report.cards),
         *(f"## {md.escaped(one.caption)}\n\n{md.table(one)}" for part in tables for one in part),
         md.items(report.marks, UNNUMBERED),
         md.items(report.verdicts, "## Verdicts"),
-        "## What the published study claimed" if report.claims else "",
+        "## Published findings" if report.claims else "",
         *md.claims(report.claims),
-        *(("## Published beside ours", md.table(report.published), report.source) if report.published else ()),
+        *(("## Published numbers and these", md.table(report.published), report.source) if report.published else ()),
         "## Environment",
         md.table(report.environment),
         "## How to reproduce",
@@ -91,10 +86,9 @@ def markdown(result: Result) -> str:
 
 def said(ratio: Ratio) -> str:
     """A ratio in words, with its case and the factors that differ."""
-    why = f" ({'; '.join(ratio.why)})" if ratio.why else ""
-    users = "" if ratio.users == 1 else f", {callers(ratio.users)}"
-    measure = "p50" if ratio.measure == P50 else "images/s"
-    return f"{ratio.a_name} / {ratio.b_name}, batch {ratio.batch}{users}, {measure}: {ratio.text}{why}"
+    why = f" They differ in {words.differing(ratio)}." if ratio.why else ""
+    measure = "p50" if ratio.measure == P50 else "images per second"
+    return f"Batch {ratio.batch}, {callers(ratio.users)}, {measure}: {ratio.text}.{why}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +121,8 @@ class Part:
         targets = {"edge": "through Envoy", "direct": "straight to the servers"}
         words = [CONNECTIONS.get(cell.policy, cell.policy), targets.get(cell.target, f"through {cell.target}")]
         words += [f"{cell.photo} photos", f"open loop at {cell.rate:g} requests/s" if cell.rate else ""]
-        return ", ".join(filter(None, (*words, cell.size, cell.distance, "all at once" * cell.gather)))
+        distance = distance_text(cell.distance) if cell.distance else ""
+        return ", ".join(filter(None, (*words, cell.size, distance, "all at once" * cell.gather)))
 
     @property
     def tables(self) -> list[Table]:
@@ -171,7 +166,7 @@ class Part:
                 pair = lines.setdefault(f"{ratio.a_name} against {ratio.b_name}", {})
                 pair[ratio.case] = Entry(times(ratio) or "–", limits, verdict=ratio.speed)
         cases = list(dict.fromkeys(case for pair in lines.values() for case in pair))
-        caption = "Two names of one route" if self.same else "Pairs on one server that differ in one thing"
+        caption = "Two names of one route" if self.same else "Pairs on one server that differ in one factor"
         made = [[name, *(pair.get(case, "–") for case in cases)] for name, pair in lines.items()]
         return Table(["pair", *cases], made, caption) if lines else None
 
@@ -209,12 +204,12 @@ def readme_table(result: Result, folder: str) -> str:
     """The README's table in Markdown, of the result's first setting; `folder` is where the result lies."""
     part = parts(result)[0]
     words = {LATENCY: "p50 latency in ms, one caller:", THROUGHPUT: "Images per second:"}
-    blocks = [f"{md.escaped(results.label(result))} All of it: [{folder}]({folder})."]
+    blocks = [f"{md.escaped(results.label(result))} Full report: [{folder}]({folder})."]
     for table in part.tables:
         if table.caption in words:
             blocks += [words[table.caption], md.table(table)]
     if any(row["marks"] for row in part.rows):
-        blocks.append("† no verdict may rest on this cell; the report says why.")
+        blocks.append("† No verdict may rest on this cell. The report says why.")
     return "\n\n".join(blocks)
 
 
@@ -244,7 +239,8 @@ class Report:
         self.label = results.label(result)
         name = {"fiveway": "5-way comparison", "aa": "A/A", "truth": "Cross-check"}.get(result.study, result.study)
         self.name = name if result.method == "fair" else f"{name}, the published way"
-        self.title = f"{self.name}: {result.environment.model.name} on {result.environment.machine}"
+        model = result.environment.model.name if results.model(result)[1] else "no model"
+        self.title = f"{self.name}: {model} on {result.environment.machine}"
         self.marks = list(dict.fromkeys(mark for row in self.rows for mark in row["marks"]))
         """Why cells get no verdict; numbers in the page's tables lead here."""
         self.verdicts = [said(ratio) for ratio in result.analysis.ratios]
@@ -258,41 +254,42 @@ class Report:
 
     @property
     def answer(self) -> str:
-        """In one sentence: which routes answer the smallest call fastest, or that a name equals itself."""
+        """The study's answer; without one, the routes that answer the smallest call fastest. Of A/A, its count."""
         ratios, quick = self.result.analysis.ratios, self.result.analysis.quick_runs
         if quick:
             runs, same = sum(row.runs for row in quick), sum(row.same for row in quick)
-            return f"A route against itself: no difference shown in {same} of {runs} comparisons of quick runs."
+            return f"A route measured against itself shows no difference in {same} of {runs} comparisons of quick runs."
         if ratios and all(ratio.kind == "same" for ratio in ratios):
             same = sum(ratio.verdict == NO_DIFFERENCE for ratio in ratios)
-            return f"A route against itself: no difference shown in {same} of {len(ratios)} comparisons."
+            return f"A route measured against itself shows no difference in {same} of {len(ratios)} comparisons."
+        if self.study and (answer := self.study.answer(self.result)):
+            return answer
         fit = [row for row in (self.parts[0].serial if self.parts else []) if row["p50_ms"] and not row["marks"]]
         smallest = min((row["batch"] for row in fit), default=0)
         p50s = {row["name"]: p50 for row in fit if row["batch"] == smallest and (p50 := row.found.p50_ms)}
         if not p50s:
-            return "No cell is fit for a verdict."
+            return "No cell allows a verdict."
         least = min(p50s.values(), key=lambda p50: p50.value)
         leaders = [name for name, p50 in p50s.items() if (p50.low or p50.value) <= (least.high or least.value)]
         what = "one image" if smallest == 1 else f"{smallest} images"
         if len(leaders) == 1:
             return f"{leaders[0]} answers {what}{' fastest,' * (len(p50s) > 1)} in {digits(least.value)} ms."
         span = f"{digits(least.value)} to {digits(max(p50s[name].value for name in leaders))} ms"
-        return f"{', '.join(leaders[:-1])} and {leaders[-1]} answer {what} fastest, in {span}: their intervals overlap."
+        return f"{', '.join(leaders[:-1])} and {leaders[-1]} answer {what} fastest, in {span}. Their intervals overlap."
 
     @property
     def warnings(self) -> list[str]:
         """What a reader must know before the numbers."""
         result, found = self.result, []
         if result.ended != "finished":
-            found.append(f"The run ended early: {result.ended}. This is what was measured until then.")
+            found.append(f"The run ended early: {result.ended}. The report shows what was measured until then.")
         if result.method != "fair":
             found.append(
-                "Measured the published way on purpose: a new client for every call, routes in a fixed order, 30 calls,"
-                " one block. Its differences are not differences between protocols; it is here to be held against a"
-                " fair run."
+                "Measured by the published method on purpose: a new client for every call, routes in a fixed order, 30"
+                " calls, one block. Its differences are not differences between protocols. Compare it with a fair run."
             )
         if result.environment.model.weights == "random":
-            found.append("Random weights: the times are real, the answers mean nothing.")
+            found.append("Random weights: the times are real, but the answers mean nothing.")
         if result.environment.dirty:
             found.append("The checkout had uncommitted changes.")
         parity = result.parity.items()
@@ -302,20 +299,16 @@ class Report:
 
     @property
     def cards(self) -> list[tuple[str, str, str]]:
-        """(question, short answer, long answer) for what the cells of the first setting can answer."""
+        """(question, answer, more) for what the cells of the first setting can answer: sentences."""
         if not self.parts:
             return []
         cards = []
         for kind, (question, first, second) in QUESTIONS.items():
-            ratios = [ratio for ratio in self.parts[0].ratios if ratio.kind == kind]
+            # In other studies `format` is another pair than a tensor and a JPEG.
+            ratios = [r for r in self.parts[0].ratios if r.kind == kind and (kind != "format" or r.b_name == REFERENCE)]
             if not ratios:
                 continue
-            words = [ratio.speed for ratio in ratios]
-            counts = [f"{words.count(word)} {word}" for word in SPEEDS if word in words]
-            long = f"Of {len(words)} comparisons: {', '.join(counts)}."
-            if decided := [one.time.value for one in ratios if one.speed in (FASTER, SLOWER) and one.time]:
-                long += f" Where one is shown, {first} takes {_span(decided, '.2f')} times as long as {second}."
-            cards.append((question, _short(words, first), long))
+            cards.append((question, words.sentence(words.several(first, second, ratios)), ""))
         return cards + _most(self.parts[0].serial)
 
     @property
@@ -414,17 +407,6 @@ class Report:
         return [*checkout, f"{knobs} ./scripts/up", shlex.join(words)]
 
 
-def _short(words: Sequence[str], first: str) -> str:
-    """What the verdicts on a question have in common; `first` is what is faster where they say so."""
-    shown = {word for word in words if word in (FASTER, SLOWER)}
-    if len(shown) == 2:
-        return "It depends"
-    if shown:
-        every = "" if len(set(words)) == 1 else ", where a difference is shown"
-        return f"{first.replace('the ', 'The ', 1)} is {shown.pop()}{every}"
-    return "No difference shown" if NO_DIFFERENCE in words else "No verdict"
-
-
 def _span(values: Iterable[float], form: str) -> str:
     """`0.25 to 0.40`, or the only number."""
     found = sorted(values)
@@ -437,16 +419,16 @@ def _most(serial: Sequence[Row]) -> list[tuple[str, str, str]]:
     rows = [row for row in rows if row["batch"] == min(row["batch"] for row in rows)]
     if not rows:
         return []
-    largest = {row["name"]: max(row["split"], key=row["split"].__getitem__) for row in rows}
-    shares = {row["name"]: 100 * max(row["split"].values()) / sum(row["split"].values()) for row in rows}
-    question, batch = "Where does the time go?", f"At batch {rows[0]['batch']}"
-    if len({*largest.values()}) > 1:
-        words = [f"{name} {shares[name]:.0f} % {part}" for name, part in largest.items()]
-        return [(question, "It depends on the route", f"{batch}: {', '.join(words)}.")]
-    span = _span(shares.values(), ".0f").replace(" to ", " % to ")
-    depends = ", depending on the route" if " to " in span else ""
-    short = f"{largest[rows[0]['name']].capitalize()} takes the most"
-    return [(question, short, f"{batch} it is {span} % of a call{depends}.")]
+    largest: dict[str, list[Row]] = {}
+    for row in rows:
+        largest.setdefault(max(row["split"], key=row["split"].__getitem__), []).append(row)
+    said = []
+    for part, found in largest.items():
+        shares = _span((100 * row["split"][part] / sum(row["split"].values()) for row in found), ".0f")
+        where = f" with {', '.join(row['name'] for row in found)}" if len(largest) > 1 else ""
+        said.append(f"{part} takes {shares} % of a call{where}")
+    answer = "It depends on the route." if len(said) > 1 else f"{next(iter(largest)).capitalize()} takes the most."
+    return [("Where does the time go?", answer, f"At batch {rows[0]['batch']} {'; '.join(said)}.")]
 
 
 def _published_table(study: Study, rows: Sequence[Row]) -> Table | None:

@@ -7,21 +7,15 @@ scripts/bench plot RESULT > docs/studies/<study>.svg
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from bench.figures import callers, digits, share
+from bench.figures import digits, share
 from bench.report import markdown as md
 from bench.report import plots, results
-from bench.report.report import CONNECTIONS, UNNUMBERED
+from bench.report.report import UNNUMBERED
 from bench.report.results import ResultError, Row
 from bench.report.tables import Entry, Table, entry, pivot
 from bench.result import Result
 from bench.studies import STUDIES
-from bench.studies.study import CANNOT_TELL, NOT_REPRODUCED, PER_SECOND, REPRODUCED, Measure, Study
-
-WORDS = {
-    REPRODUCED: "are reproduced",
-    NOT_REPRODUCED: "are not reproduced",
-    CANNOT_TELL: "cannot be told from our data",
-}
+from bench.studies.study import PER_SECOND, VERDICTS, Measure, Study, factor
 
 
 def page(result: Result, folder: str, *others: tuple[Result, str]) -> str:
@@ -37,7 +31,7 @@ def page(result: Result, folder: str, *others: tuple[Result, str]) -> str:
         if _study(other) is not study:
             raise ResultError(f"{where} is of {other.study}, not of {study.name}: give results of one study")
         blocks += [f"## {_again(result, other)}", *_answer(study, other, where), *_found(study, other)]
-    blocks.append(md.items(study.flaws, "## What was wrong with the original, and what shows it"))
+    blocks.append(md.items(study.flaws, "## Faults of the original, and what shows them"))
     blocks.append(md.items(study.advice, "## What to do"))
     return md.page(study.question, *blocks, "## Run it", md.commands([f"$ ./scripts/bench {study.name}"]))
 
@@ -51,7 +45,9 @@ def plot(result: Result) -> str:
         if lines := [(row["name"], ours, _theirs(measure, row)) for row in found if (ours := measure(row.found))]:
             groups[", ".join(filter(None, (heading, title)))] = lines
     published = " Diamond: published." if any(_theirs(measure, row) for row in rows) else ""
-    return plots.beside(groups, f"{measure.name}, log scale. Dot and bar: ours with its 95 % interval.{published}")
+    return plots.beside(
+        groups, f"{measure.name}, log scale. Dot and bar: measured here, with the 95 % interval.{published}"
+    )
 
 
 def _study(result: Result) -> Study:
@@ -71,18 +67,19 @@ def _again(first: Result, other: Result) -> str:
 
 
 def _answer(study: Study, result: Result, folder: str) -> Iterator[str]:
-    """What the study says itself, how its claims came out, which row is in front where; and the numbers' source."""
+    """The study's answer, how its claims came out, which row is fastest where, and where the numbers are from."""
     answer = study.answer(result)
     said = [f"**{md.escaped(answer)}**"] if answer else []
     counted: Counter[str] = Counter(one.verdict for one in result.analysis.hypotheses)
     if counted:
-        words = [f"{counted[verdict]} {WORDS[verdict]}" for verdict in WORDS if counted[verdict]]
-        said.append(f"Of {counted.total()} published findings {', '.join(words)}.")
+        words = [f"{counted[verdict]} {verdict}" for verdict in VERDICTS if counted[verdict]]
+        said.append(f"Published findings: {', '.join(words)}.")
     if first := _front(study, results.rows(result)):
-        parts = [f"{name} in {times}" for name, times in first.most_common()]
-        said.append(f"By the estimates in front, of {first.total()} comparisons: {md.escaped(', '.join(parts))}.")
-    yield " ".join(said)
-    yield f"{md.escaped(results.label(result))} All of it: [{folder}](../../{folder}/report.md)."
+        (best, most), *others = first.most_common()
+        parts = [f"{best} in {most} of {first.total()} columns", *(f"{name} in {times}" for name, times in others)]
+        said.append(f"Fastest by the estimates: {md.escaped(', '.join(parts))}.")
+    yield "\n\n".join(said)
+    yield f"{md.escaped(results.label(result))} Full report: [{folder}](../../{folder}/report.md)."
 
 
 def _front(study: Study, rows: Sequence[Row]) -> Counter[str]:
@@ -106,13 +103,15 @@ def _found(study: Study, result: Result) -> Iterator[str]:
             yield md.escaped(title)
             yield md.table(_table(study, measure, found))
     if theirs := dict.fromkeys(who for row in rows for one in study.measures for who in one.published(row.factors)):
-        yield md.escaped(f"In italics what was published ({', '.join(theirs)}): {study.source.rstrip('.')}.")
-    yield "## What a call carries and costs"
+        yield md.escaped(
+            f"In italics: the published numbers ({', '.join(theirs)}). Source: {study.source.rstrip('.')}."
+        )
+    yield "## Bytes, connections and CPU of a call"
     yield md.table(_costs(study, rows))
     marks = (f"{row['name']}, {_heading(study, row)}: {mark}" for row in rows for mark in row["marks"])
     yield md.items(dict.fromkeys(marks), UNNUMBERED)
     if result.analysis.hypotheses:
-        yield "## What was claimed"
+        yield "## Published findings"
         yield from md.claims(result.analysis.hypotheses)
 
 
@@ -141,28 +140,11 @@ def _shared(study: Study, row: Row, rows: Sequence[Row]) -> str:
     """In words, the factors that vary in this study and are no column of its tables."""
     names = ("gather", "users", "batch", "policy", "target", "photo", "size", "distance")
     varying = [name for name in names if name not in study.columns and len({other[name] for other in rows}) > 1]
-    return ", ".join(filter(None, (_word(study, name, row) for name in varying)))
+    return ", ".join(filter(None, (factor(study, name, row) for name in varying)))
 
 
 def _heading(study: Study, row: Row) -> str:
-    return ", ".join(filter(None, dict.fromkeys(_word(study, name, row) for name in study.columns)))
-
-
-def _word(study: Study, name: str, row: Row) -> str:
-    """A factor as a reader says it: a size is `100,000 values`, `1 value`, or words as they are."""
-    value, size = str(row[name]), row["size"]
-    if size.isdecimal():
-        size = f"{int(size):,} {study.unit.removesuffix('s') if size == '1' else study.unit}"
-    words = {
-        "users": callers(row["users"]),
-        "gather": "all at once" if row["gather"] else "each at its own pace",
-        "batch": f"batch {value}",
-        "policy": CONNECTIONS.get(value, value),
-        "distance": value or "nothing between",
-        "size": size or row["photo"],
-        "photo": "" if size else value,
-    }
-    return words.get(name, value)
+    return ", ".join(filter(None, dict.fromkeys(factor(study, name, row) for name in study.columns)))
 
 
 def _table(study: Study, measure: Measure, rows: Sequence[Row]) -> Table:

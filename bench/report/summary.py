@@ -27,7 +27,7 @@ def show(result: Result, console: Console | None = None) -> None:
             table.add_row(*map(markdown.cell, line))
         console.print(table)
     lines = [report.said(ratio) for ratio in result.analysis.ratios if ratio.kind == "protocol"]
-    lines += [f"{one.id} {one.verdict}: {one.text}" for one in result.analysis.hypotheses]
-    lines += dict.fromkeys(f"† no verdict: {mark}" for cell in result.analysis.cells for mark in cell.marks)
+    lines += [f"{one.id} {one.verdict}. {' '.join(one.text.splitlines())}" for one in result.analysis.hypotheses]
+    lines += dict.fromkeys(f"† No verdict: {mark}" for cell in result.analysis.cells for mark in cell.marks)
     for line in lines:
         console.print(line, markup=False)

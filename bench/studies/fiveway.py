@@ -9,11 +9,26 @@ from dataclasses import replace
 from statistics import median
 from typing import Any
 
+from bench import words
 from bench.figures import share
 from bench.measure.measured import Cell
 from bench.measure.split import COMPUTE, DECODE, ENCODE, QUEUE
-from bench.result import Analysis, Found, Judged, Verdict
-from bench.studies.study import MEDIAN, P50, PER_SECOND, TIME, Claim, Measure, Ratios, Study, rows_of
+from bench.result import NO_VERDICT, Analysis, Found, Judged, Verdict
+from bench.studies.study import (
+    INCONCLUSIVE,
+    MEDIAN,
+    NOT_REPRODUCED,
+    P50,
+    PER_SECOND,
+    REPRODUCED,
+    TIME,
+    Claim,
+    Measure,
+    Ratios,
+    Study,
+    ratios_of,
+    rows_of,
+)
 from locustfiles.study_routes.fiveway import BATCHES, CONCURRENCY, ROWS, matrix
 
 SOURCE = "github.com/dahlianadkarni/ai_inference_img_similarity at cd9aa5da7ea1"
@@ -36,8 +51,8 @@ SLOWER_DEVICE = 1.1
 """By how much the computing times of two devices must differ before one is called slower."""
 H5_CELLS = 3
 PUBLISHED_SHARES = (
-    "Not compute in the published tables at batch 1: onnx-grpc 98.1 % on A100-SXM4-80GB and 98.6 % on RTX-4090;"
-    " trt-grpc 98.2 % on A100-SXM4-80GB and 99.1 % on RTX-4090."
+    "Published at batch 1, the share that is not compute: onnx-grpc 98.1 % on A100-SXM4-80GB and 98.6 % on RTX-4090,"
+    " trt-grpc 98.2 % and 99.1 %."
 )
 """trt-http's compute has engine builds in it."""
 
@@ -63,26 +78,25 @@ def cells(quick: bool) -> list[Cell]:
 CLAIMS = {
     "H1": Claim(
         "gRPC reduces the overhead of a call at batch 1",
-        "false: gRPC was slower (onnx-grpc / onnx-http 1.04x on A100-SXM4-80GB and 1.17x on RTX-4090;"
-        " trt-grpc / trt-http 1.17x on A100-SXM4-80GB and 1.16x on RTX-4090)",
+        "false. gRPC was slower than HTTP: onnx-grpc by 4 % on A100-SXM4-80GB and 17 % on RTX-4090, trt-grpc by 17 %"
+        " and 16 %",
         Ratios(_PROTOCOLS, "higher", where={"batch": 1, "users": 1}, same_shows=True),
     ),
     "H2": Claim(
         "HTTP and gRPC are equal for large batches, bound by bandwidth",
-        "partially true: gRPC was faster (onnx-grpc / onnx-http 0.59x on A100-SXM4-80GB and 0.98x on RTX-4090;"
-        " trt-grpc / trt-http 0.84x on A100-SXM4-80GB and 0.92x on RTX-4090)",
+        "partially true. At batch 32 gRPC was faster than HTTP: onnx-grpc 1.7 times on A100-SXM4-80GB and 2 % on"
+        " RTX-4090, trt-grpc 19 % and 8 %",
         Ratios(_PROTOCOLS, "lower", where={"users": 1}, largest="batch", material=True),
     ),
     "H3": Claim(
         "gRPC wins under high concurrency",
-        "false: HTTP won, gRPC collapsed at 16 callers (images per second: onnx-grpc / onnx-http 0.17x on"
-        " A100-SXM4-80GB and 0.12x on RTX-4090; trt-grpc / trt-http 0.69x on A100-SXM4-80GB and 0.28x on RTX-4090)",
+        "false. With 16 callers gRPC was slower than HTTP: onnx-grpc 5.8 times on A100-SXM4-80GB and 8.1 times on"
+        " RTX-4090, trt-grpc 45 % and 3.6 times",
         Ratios(_PROTOCOLS, "lower", PER_SECOND, where={"batch": 1}, largest="users", material=True),
     ),
     "H4": Claim(
-        "PyTorch with JPEG wins overall, the input format dominates",
-        "confirmed (but in the tables another route is in front on A100-SXM4-80GB at batch 1 with 8 users and batch 1"
-        " with 16 users)",
+        "PyTorch with JPEGs is fastest overall: the input format dominates",
+        "confirmed, although in its tables another route is faster on A100-SXM4-80GB at batch 1 with 8 and 16 callers",
         Ratios(_FORMATS, "higher", TIME, same_shows=None, everywhere=True),
     ),
 }
@@ -100,9 +114,9 @@ def where_the_time_goes(a: Found, b: Found, kind: str) -> str:
     if not a.split or not b.split:
         return ""
     most = share(max(transport_share(a), transport_share(b)))
-    limit = f": a protocol can change {most} at most" if kind == "protocol" else ""
-    first, second = (f"{cell.id.partition('/')[0]} {_parts(cell)}" for cell in (a, b))
-    return f"Of a call, {first.replace(' ', ' spends ', 1)}, {second}{limit}"
+    limit = f" A protocol can change {most} at most." if kind == "protocol" else ""
+    first, second = ((cell.id.partition("/")[0], _parts(cell)) for cell in (a, b))
+    return f"Of a call, {first[0]} spends {first[1]}; {second[0]} spends {second[1]}.{limit}"
 
 
 def _parts(cell: Found) -> str:
@@ -129,33 +143,40 @@ def across(a: Analysis, b: Analysis, names: tuple[str, str] = ("A", "B")) -> Jud
     common = [key for key in first if key in second]
     if len(common) < H5_CELLS:
         shared = f"{names[0]} and {names[1]} share {len(common)} Triton cells with a time split, {H5_CELLS} are needed"
-        return judged("cannot tell", f"{shared}: run the same cells on both.")
+        return judged(INCONCLUSIVE, f"{shared}. Run the same cells on both.")
     slowdown = median((second[key].split or {})[COMPUTE] / (first[key].split or {})[COMPUTE] for key in common)
-    speed = f"Compute takes {slowdown:.2f}x as long on {names[1]} as on {names[0]} (median of {len(common)} cells)."
+    speed = f"Compute is {words.compared(slowdown)} on {names[1]} than on {names[0]} (median of {len(common)} cells)."
     if 1 / SLOWER_DEVICE < slowdown < SLOWER_DEVICE:
-        return judged("cannot tell", f"{speed} Neither is the slower device.")
+        return judged(INCONCLUSIVE, f"{speed} Neither is the slower device.")
     (slow, slow_name), (fast, fast_name) = ((first, names[0]), (second, names[1]))[:: -1 if slowdown > 1 else 1]
     below = sum(transport_share(slow[key]) < transport_share(fast[key]) for key in common)
-    verdicts: dict[int, Verdict] = {len(common): "reproduced", 0: "not reproduced"}
+    verdicts: dict[int, Verdict] = {len(common): REPRODUCED, 0: NOT_REPRODUCED}
     on_slow, on_fast = (share(median(transport_share(one[key]) for key in common)) for one in (slow, fast))
     text = (
-        f"Neither compute nor queue is {on_slow} of a call on {slow_name} and {on_fast} on {fast_name} (medians): the"
-        f" share is lower on {slow_name}, the slower one, in {below} of {len(common)} cells."
+        f"What is neither compute nor queue is {on_slow} of a call on {slow_name} and {on_fast} on {fast_name}"
+        f" (medians). The share is lower on {slow_name}, the slower device, in {below} of {len(common)} cells."
     )
     sides = ((slow[common[0]], slow_name), (fast[common[0]], fast_name))
     cause = "; ".join(f"{name}, {cell.id}: {_parts(cell)}" for cell, name in sides)
-    return judged(verdicts.get(below, "cannot tell"), f"{speed} {text}", f"{cause}.")
+    return judged(verdicts.get(below, INCONCLUSIVE), f"{speed} {text}", f"{cause}.")
 
 
 def answer(result: Any) -> str:
-    """Which protocol took less time in how many comparisons of one model on one server."""
-    ratios = [ratio for ratio in result["analysis"]["ratios"] if ratio["kind"] == "protocol"]
-    said = [ratio["verdict"] for ratio in ratios if ratio["measure"] == P50 and ratio["users"] == 1]
-    if not said:
+    """Which route answers one image first, and whether the protocol matters: with one caller."""
+    alone = [
+        (pair, ratio)
+        for pair, cell, ratio in ratios_of(result)
+        if cell["users"] == 1 and all(cell[name] == result["cells"][0][name] for name in FIVEWAY.setting)
+    ]
+    first = {a: ratio for (a, b), ratio in alone if b == REFERENCE and ratio["batch"] == 1}
+    fit = {name: ratio for name, ratio in first.items() if ratio["verdict"] != NO_VERDICT}
+    if not fit:
         return ""
-    shown = {"gRPC": said.count("lower"), "HTTP": said.count("higher")}
-    words = ", ".join(f"{protocol} is faster in {count}" for protocol, count in shown.items())
-    return f"One caller, same server and model: of {len(said)} comparisons {words}."
+    best = min(fit, key=lambda name: float(fit[name]["value"]))
+    wins = "Tensors to Triton are fastest" if fit[best]["verdict"] == "lower" else "Tensors to Triton are not faster"
+    protocols = words.several("gRPC", "HTTP", [r for pair, r in alone if pair in _PROTOCOLS], amounts=False)
+    first_image = words.several(best, REFERENCE, [fit[best]])
+    return f"{wins}: for one image {first_image}. With one caller and one model, {protocols}."
 
 
 FIVEWAY = Study(
@@ -182,15 +203,15 @@ FIVEWAY = Study(
     across=across,
     answer=answer,
     flaws=(
-        "Every call had a new client: HTTP opened a connection each time, gRPC calls of one process shared one."
+        "Every call had a new client. HTTP opened a connection each time; gRPC calls of one process shared one."
         " Shown by: connections, counted at client and edge; --method published measures the same way.",
-        "Routes ran in a fixed order, each cell once."
-        " Shown by: blocks in an order drawn by chance, and intervals over them.",
-        "PyTorch got JPEGs and Triton tensors: format, server and engine changed together. Shown by: the study format.",
+        "Routes ran in a fixed order, each cell once. Shown by: blocks in random order, and intervals over them.",
+        "PyTorch got JPEGs and Triton got tensors, so format, server and engine changed together."
+        " Shown by: the study format.",
     ),
     advice=(
-        "Choose the format by the bytes you can pay for, and the protocol by the tools you have.",
-        "Keep a connection per caller: what a new one costs is in no protocol.",
+        "Choose the format by the bandwidth you have, and the protocol by the tools you have.",
+        "Keep one connection per caller. What it costs to open one for every call is not the protocol's cost.",
     ),
     seconds=5.0,
 )

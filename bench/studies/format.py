@@ -17,10 +17,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from bench.figures import figure, share
+from bench import words
 from bench.measure.measured import Cell
+from bench.result import NO_VERDICT
 from bench.studies import fiveway
-from bench.studies.study import MEDIAN, P50, PER_SECOND, Claim, Measure, Ratios, Study, cross, ratios_of
+from bench.studies.study import HIGHER, LOWER, MEDIAN, P50, PER_SECOND, Claim, Measure, Ratios, Study, cross, ratios_of
 from locustfiles.study_routes.format import PYTORCH, ROWS
 from locustfiles.toxiproxy import parse
 
@@ -47,22 +48,23 @@ _LOSES = [(tensor, PYTORCH) for tensor in ("onnx-http", "onnx-grpc")]
 _FORMATS = [FORMAT_ONLY, ("onnx-grpc", "onnx-jpeg-grpc")]
 _PROTOCOLS = [("onnx-grpc", "onnx-http"), ("onnx-jpeg-grpc", "onnx-jpeg-http")]
 _NEAR, _FAR = {"distance": NEAR}, {"distance": DISTANCES}
-_INFERRED = "inferred from PyTorch with JPEGs against Triton with tensors: not measured on one server"
+_INFERRED = "inferred from PyTorch with JPEGs against Triton with tensors, not measured on one server"
 
 CLAIMS = {
     "F1": Claim(
-        "PyTorch with JPEG wins against Triton with tensors (one user, near)",
-        "onnx-http / jpeg-http 3.25x on A100-SXM4-80GB and 1.98x on RTX-4090; at batch 8 onnx-http / jpeg-http 4.04x on"
-        " A100-SXM4-80GB and 4.13x on RTX-4090",
+        "PyTorch with JPEGs is faster than Triton with tensors (one caller, nearby)",
+        "onnx-http was slower than jpeg-http: 3.3 times on A100-SXM4-80GB and 2 times on RTX-4090, and at batch 8 by"
+        " 4 and 4.1 times",
         Ratios(_LOSES, "higher", where=_NEAR | {"users": 1}),
     ),
     "F2": Claim(
-        "PyTorch with JPEG wins against Triton with tensors (one user, 100 Mbit/s, up to 150 ms)",
-        "onnx-http / jpeg-http 3.25x on A100-SXM4-80GB and 1.98x on RTX-4090, at a distance that was not stated",
+        "PyTorch with JPEGs is faster than Triton with tensors (one caller, 100 Mbit/s, up to 150 ms)",
+        "onnx-http was slower than jpeg-http: 3.3 times on A100-SXM4-80GB and 2 times on RTX-4090; the distance was not"
+        " stated",
         Ratios(_LOSES, "higher", where=_FAR),
     ),
     "F3": Claim(
-        "The input format dominates: on one server a tensor takes longer than a JPEG (near)",
+        "The input format dominates: on one server a tensor takes longer than a JPEG (nearby)",
         _INFERRED,
         Ratios(_FORMATS, "higher", where=_NEAR),
     ),
@@ -73,60 +75,58 @@ CLAIMS = {
     ),
     "F5": Claim(
         "gRPC is slower than HTTP for one image (whatever the format)",
-        "onnx-grpc / onnx-http 1.04x on A100-SXM4-80GB and 1.17x on RTX-4090",
+        "onnx-grpc was slower than onnx-http: 4 % on A100-SXM4-80GB and 17 % on RTX-4090",
         Ratios(_PROTOCOLS, "higher", where={"batch": 1, "users": 1}),
     ),
     "F6": Claim(
-        "HTTP serves more than gRPC with 8 callers (whatever the format)",
-        "images per second: onnx-grpc / onnx-http 0.58x on A100-SXM4-80GB and 0.23x on RTX-4090",
+        "HTTP serves more images per second than gRPC with 8 callers (whatever the format)",
+        "onnx-grpc was slower than onnx-http: 1.7 times on A100-SXM4-80GB and 4.3 times on RTX-4090",
         Ratios(_PROTOCOLS, "lower", PER_SECOND, {"users": 8}),
     ),
 }
 
 
 def answer(result: Any) -> str:
-    """How much of "PyTorch wins" was the format: for one image and one user, near and at the largest distance."""
-    found: dict[str, dict[tuple[str, str], Mapping[str, Any]]] = {}
+    """Triton with tensors against PyTorch with JPEGs, one image and one caller: near, and at the largest distance."""
+    found: dict[str, dict[tuple[str, str], Any]] = {}
     for pair, cell, ratio in ratios_of(result):
         if cell["batch"] == cell["users"] == 1:
             found.setdefault(cell["distance"], {})[pair] = ratio
     whole = [distance for distance, ratios in found.items() if {WHOLE, FORMAT_ONLY, SERVER} <= ratios.keys()]
-    if not whole:
-        return ""
     chosen = sorted(whole, key=lambda distance: parse(distance).round_trip_ms if distance else -1)
-    said = [f"{_where(distance)} {_of(found[distance])}" for distance in dict.fromkeys((chosen[0], chosen[-1]))]
-    return f"Of PyTorch's lead over Triton with tensors, {'; '.join(said)}."
+    sent = {cell["id"]: cell["sent_bytes_per_image"] for cell in result["analysis"]["cells"]} if chosen else {}
+    said = []
+    for distance in dict.fromkeys(chosen[:1] + chosen[-1:]):
+        ratios = found[distance]
+        more = words.several("Triton with tensors", "PyTorch with JPEGs", [ratios[WHOLE]])
+        said.append(f"{_where(distance)} {more}{_because(ratios, sent)}.")
+    return " ".join(said)
 
 
 def _where(distance: str) -> str:
     if not distance:
-        return "near"
+        return "Nearby,"
     way = parse(distance)
-    return f"at a round trip of {way.round_trip_ms} ms and {way.mbit_per_s} Mbit/s"
+    return f"At {way.round_trip_ms} ms and {way.mbit_per_s} Mbit/s"
 
 
-def _of(ratios: Mapping[tuple[str, str], Mapping[str, Any]]) -> str:
-    """The format's share of one lead, on the log scale, on which the factors of a product add up."""
+def _because(ratios: Mapping[tuple[str, str], Any], sent: Mapping[str, float | None]) -> str:
+    """What makes most of a difference, by the format's share of it on the log scale, on which factors add up."""
     whole, form, server = (ratios[pair] for pair in (WHOLE, FORMAT_ONLY, SERVER))
-    if any(ratio["verdict"] == "no verdict" or not ratio["value"] for ratio in (whole, form, server)):
-        return "nothing can be said: a row has no verdict"
-    product = f"{_number(whole)} in all = {_number(form)} by the format x {_number(server)} by server and engine"
-    if whole["verdict"] != "higher":
-        lost = "there is none" if whole["verdict"] == "lower" else "none is shown"
-        return f"{lost} ({product})"
+    if whole["verdict"] not in (LOWER, HIGHER) or NO_VERDICT in (form["verdict"], server["verdict"]):
+        return ""
     part = math.log(form["value"]) / math.log(whole["value"])
-    if part >= 1:
-        return f"all was the format, and server and engine alone would lose it ({product})"
-    return f"{'nothing' if part <= 0 else share(part)} was the format ({product})"
-
-
-def _number(ratio: Mapping[str, Any]) -> str:
-    return f"{figure(ratio['value'])}x ({figure(ratio['low'])} to {figure(ratio['high'])})"
+    only = "" if 0 < part < 1 else "only "
+    if part < 0.5:
+        return f", {only or 'mostly '}because of the server and engine"
+    tensor, jpeg = sent.get(whole["a"]), sent.get(whole["b"])
+    more = f": a tensor is {tensor / jpeg:.0f} times the bytes" if tensor and jpeg and form["value"] > 1 else ""
+    return f", {only or 'mostly '}because of the format{more}"
 
 
 FORMAT = Study(
     name="format",
-    question="Of what PyTorch with JPEG wins, how much is the format, and how much the server?",
+    question="Is PyTorch with JPEGs faster than Triton with tensors, and is it the format or the server?",
     source=f"the 5-way comparison ({fiveway.SOURCE}), which has three of the rows",
     cells=cells,
     pairs={
@@ -142,16 +142,16 @@ FORMAT = Study(
     columns=("distance",),
     claims=CLAIMS,
     flaws=(
-        "PyTorch got JPEGs and Triton got tensors: format, server and engine changed together."
+        "PyTorch got JPEGs and Triton got tensors, so format, server and engine changed together."
         " Shown by: the rows onnx-jpeg-http and onnx-jpeg-grpc, the same server and model with JPEGs.",
         "The clients were at one distance, which is not stated."
-        " Shown by: the factor distance: nothing between, and 0, 25 and 150 ms at 100 Mbit/s.",
+        " Shown by: distance, with no added latency and with 0, 25 and 150 ms at 100 Mbit/s.",
     ),
     advice=(
-        "Send JPEGs where bytes are dear: over a distance, through a port-forward, to many clients.",
-        "Send tensors where the server's CPU is dear: it decodes every JPEG that it gets.",
-        "Choose the format first and the server for its own reasons: Triton takes JPEGs too.",
-        "A client of tensors decodes and resizes before it can send: its work then, and in no number here.",
+        "Send JPEGs where bandwidth is scarce: over a distance, through a port-forward, from many clients.",
+        "Send tensors where the server's CPU is scarce: the server decodes every JPEG that it gets.",
+        "Choose the format first, then the server for its own merits: Triton takes JPEGs too.",
+        "A client that sends tensors decodes and resizes the photos itself. No number here includes that work.",
     ),
     answer=answer,
     # Thirty cells: what is left of seven minutes.

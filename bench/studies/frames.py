@@ -12,7 +12,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from bench import words
 from bench.measure.measured import Cell
+from bench.result import NO_VERDICT
 from bench.studies.study import MEDIAN, PER_SECOND, Claim, Measure, Ratios, Study, cross, ratios_of, rows_of
 from locustfiles.study_routes.frames import HD, ROWS
 
@@ -105,21 +107,27 @@ PAIRS: Mapping[tuple[str, str], str] = (
 
 
 def answer(result: Any) -> str:
-    """What each way keeps of the frames per second of one process, size by size."""
-    kept: dict[str, list[tuple[float, str]]] = {}
-    for (row, other), cell, ratio in ratios_of(result, PER_SECOND):
-        if other == BASELINE and ratio["value"] and ratio["verdict"] != "no verdict":
-            kept.setdefault(cell["size"], []).append((ratio["value"], row))
-    said = [
-        f"{size} {', '.join(f'{name} {share:.3g}' for share, name in sorted(found, reverse=True))}"
-        for size, found in kept.items()
-    ]
-    return f"On this machine, of one process's frames per second are kept at {'; at '.join(said)}." if said else ""
+    """What shared memory, gRPC and the slowest way cost against one process, in the first size."""
+    every = [(row, cell["size"], ratio) for (row, b), cell, ratio in ratios_of(result, PER_SECOND) if b == BASELINE]
+    found = {row: ratio for row, size, ratio in every if size == HD and ratio["verdict"] != NO_VERDICT}
+    if len(found) < 2:
+        return ""
+    ranked = sorted(found, key=lambda row: -found[row]["value"])
+    rows = dict.fromkeys(row for row in (ranked[0], "frames-grpc", ranked[-1]) if row in found)
+    first, *others = (words.several(_way(row), "one process", [found[row]]) for row in rows)
+    return f"At {HD} {first}. {'; '.join(others)}."
+
+
+def _way(row: str) -> str:
+    """`gRPC (frames-grpc)`, `hex over HTTP (frames-http-hex)`."""
+    way, form = row.split("-")[1], row.rpartition("-")[2]
+    ways = {"shm": "shared memory", "zmq": "ZeroMQ", "grpc": "gRPC", "http": f"{form} over HTTP"}
+    return f"{ways[way]} ({row})"
 
 
 FRAMES = Study(
     name="frames",
-    question="What does it cost to have a video frame changed in another process?",
+    question="What does it cost to change a video frame in another process?",
     source="GitHub repository hootoovv/frame_comm_benchmark, commit b672a500e7abffe5e1e14e3bf9d5c09628b6519a, "
     "readme.md (11 March 2024)",
     cells=cells,
@@ -133,22 +141,22 @@ FRAMES = Study(
     columns=("size",),
     claims=CLAIMS,
     flaws=(
-        "In shared memory nothing was changed: the server copied the buffer onto itself, so a frame that it never"
+        "The server changed nothing in shared memory: it copied the buffer onto itself, so a frame that it never"
         " touched would have looked the same."
-        " Shown by: every row's frame is changed by the server, and every answer is checked.",
-        "Video decoding, drawing text and a window with a wait of a millisecond were in every number, and the size of"
-        " the video is not said: the ratios are of that work too."
-        " Shown by: size: the same work at 720p and at 1080p, drawn, but not shown.",
-        "Each way was run once, by editing the program; frames per second were the mean of the last three, read off the"
-        " window. Shown by: blocks in random order, intervals.",
-        "The HTTP client had no session: a connection for every frame. Shown by: policy: --policy pooled,cold.",
+        " Shown by: the server changes the frame in every row, and every answer is checked.",
+        "Every number included video decoding, drawing text and a window with a wait of a millisecond, and the size of"
+        " the video was not stated."
+        " Shown by: size, the same work at 720p and at 1080p, drawn but not displayed.",
+        "Each way was run once, by editing the program. Its frames per second were the mean of the last three, read off"
+        " the window. Shown by: blocks in random order, with intervals.",
+        "The HTTP client had no session, so every frame opened a connection. Shown by: policy, --policy pooled,cold.",
     ),
     advice=(
-        "On one host, decode into shared memory and send its name: nothing is copied, a small message is what is left.",
+        "On one host, decode into shared memory and send its name. Nothing is copied; only a small message is sent.",
         "Stay one frame ahead (frames-shm-zmq-double): the server changes a frame while the client decodes the next. "
-        "It costs a second slot, and a frame is drawn one frame later.",
-        "Between hosts, send what the camera sent: no transport repays decoding it and encoding it again.",
-        "Do not put pixels into text: every step of base64, hex or JSON is another copy of a frame that has grown.",
+        "This needs a second slot, and a frame is drawn one frame later.",
+        "Between hosts, send what the camera sent. No transport makes up for decoding it and encoding it again.",
+        "Do not put pixels into text. Base64, hex and JSON each make another, larger copy of the frame.",
     ),
     # The client's work is what is measured.
     gate=math.inf,

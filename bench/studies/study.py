@@ -6,9 +6,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from bench.figures import callers
 from bench.measure.measured import GATE, Cell
 from bench.measure.split import PARTS
 from bench.result import Analysis, Found, Interval, Judged
+from locustfiles import toxiproxy
 from locustfiles.routes import Route
 from locustfiles.study_routes import STUDY_ROUTES
 
@@ -21,9 +23,8 @@ HIGHER: Final = "higher"
 EQUAL: Final = "equal"
 REPRODUCED: Final = "reproduced"
 NOT_REPRODUCED: Final = "not reproduced"
-CANNOT_TELL: Final = "cannot tell"
-SAME = (0.9, 1.1)
-"""An interval within these limits shows that two are the same for all that a choice between them needs."""
+INCONCLUSIVE: Final = "inconclusive"
+VERDICTS = REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ class Ratios:
     pairs: Sequence[tuple[str, str]]
     """(a, b): the ratio a / b of two rows, in every cell that `where` takes."""
     expected: Literal["lower", "higher", "equal"]
-    """On which side of 1 the ratio is where the finding holds; equal: within SAME."""
+    """On which side of 1 the ratio is where the finding holds; equal: within result.SAME."""
     measure: str = P50
     """P50, PER_SECOND, TIME, or RECEIVED: bytes on the wire, which are counted and have no interval."""
     where: Mapping[str, Any] = field(default_factory=dict)
@@ -154,6 +155,47 @@ class Study:
     def routes(self) -> Mapping[str, Route]:
         """Row -> the way to ask."""
         return STUDY_ROUTES[self.name]
+
+
+CONNECTIONS = {
+    "pooled": "pooled connections (one per caller, kept)",
+    "shared": "one shared connection",
+    "cold": "cold connections (a new one for every call)",
+    "published": "a new client for every call",
+}
+
+
+def factor(study: Study, name: str, cell: Any) -> str:
+    """A factor of a cell as a reader says it: a size is `100,000 values`, `1 value`, or words as they are."""
+    value, size = str(cell[name]), cell["size"]
+    if size.isdecimal():
+        size = f"{int(size):,} {study.unit.removesuffix('s') if size == '1' else study.unit}"
+    words = {
+        "users": callers(cell["users"]),
+        "gather": "all at once" if cell["gather"] else "each at its own pace",
+        "batch": f"batch {value}",
+        "policy": CONNECTIONS.get(value, value),
+        "distance": distance_text(cell["distance"]),
+        "size": size or cell["photo"],
+        "photo": "" if size else value,
+    }
+    return words.get(name, value)
+
+
+def distance_text(text: str) -> str:
+    """`150 ms, 100 Mbit/s` of a cell's distance."""
+    if not text:
+        return "no added latency"
+    way = toxiproxy.parse(text)
+    return f"{way.round_trip_ms} ms, {way.mbit_per_s:,} Mbit/s"
+
+
+def case(study: Study, cell: Mapping[str, Any]) -> str:
+    """The factors of a cell that tell it from one call of one caller: `20 callers, all at once, 360x640`."""
+    usual = Cell("", "", target=cell["target"])
+    names = ("batch", "gather", "photo", "size", "policy", "distance")
+    told = [factor(study, name, cell) for name in names if cell[name] != getattr(usual, name)]
+    return ", ".join(filter(None, [callers(cell["users"]), *told]))
 
 
 def rows_of(file: str) -> list[dict[str, str]]:

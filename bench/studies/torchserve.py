@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from bench.figures import figure
+from bench import words
 from bench.measure.measured import Cell
 from bench.studies.study import MEDIAN, PER_SECOND, Claim, Ratios, Study, cross, per_calls, ratios_of, rows_of
 from locustfiles.payloads import photo_sizes
@@ -39,22 +39,24 @@ def published(cell: Mapping[str, Any]) -> dict[str, float]:
 
 
 def answer(result: Any) -> str:
-    """What gRPC, base64 and the typed contract did to the calls per second of gathers, in the sizes with a verdict."""
-    found: dict[tuple[str, str], list[float]] = {}
-    for pair, cell, ratio in ratios_of(result, PER_SECOND):
-        if cell["gather"] and ratio["verdict"] != "no verdict":
-            found.setdefault(pair, []).append(ratio["value"])
+    """What gRPC, base64 and the typed contract do to gathers."""
     asked = {
-        "gRPC as REST": ("torchserve-grpc", "torchserve-http"),
-        "base64 as bytes over REST": ("torchserve-http-base64", "torchserve-http"),
-        "the typed contract as TorchServe's own over gRPC": ("typed-grpc", "torchserve-grpc"),
+        ("torchserve-grpc", "torchserve-http"): ("gRPC", "REST"),
+        ("torchserve-http-base64", "torchserve-http"): ("base64", "bytes"),
+        ("typed-grpc", "torchserve-grpc"): ("the typed contract", "TorchServe's own"),
     }
-    said = [
-        f"{' to '.join(dict.fromkeys(f'{figure(value)}x' for value in (min(values), max(values))))} with {what}"
-        for what, pair in asked.items()
-        if (values := found.get(pair))
-    ]
-    return f"As many calls per second in gathers of {CALLS}: {', '.join(said)}." if said else ""
+    found: dict[tuple[str, str], list[Any]] = {}
+    for pair, cell, ratio in ratios_of(result, PER_SECOND):
+        if cell["gather"] and pair in asked:
+            found.setdefault(asked[pair], []).append(ratio)
+    said = [(between, words.several(*between, ratios, "sizes")) for between, ratios in found.items()]
+    shown = [clause for _, clause in said if not clause.startswith(words.NONE)]
+    none = [" and ".join(between) for between, clause in said if clause.startswith(words.NONE)]
+    if none:
+        shown.append(
+            f"{words.NONE} between {', between '.join(none[:-1]) + ', or between ' * (len(none) > 1)}{none[-1]}"
+        )
+    return f"With {CALLS} calls at once, {'; '.join(shown)}." if shown else ""
 
 
 TORCHSERVE = Study(
@@ -80,32 +82,32 @@ TORCHSERVE = Study(
         ),
         "T2": Claim(
             "Base64 should be avoided.",
-            "REST, base64 / binary: 0.884 / 0.628, 1.262 / 0.946, 2.188 / 1.384 s per 20 calls: 1.3 to 1.6 times",
+            "REST, base64 / binary: 0.884 / 0.628, 1.262 / 0.946, 2.188 / 1.384 s per 20 calls, 1.3 to 1.6 times",
             Ratios([("torchserve-http-base64", "torchserve-http")], "lower", PER_SECOND, _GATHER, size=1.33),
         ),
         "T3": Claim(
-            "A contract of our own, typed where TorchServe's is bytes, could help performance.",
+            "A typed contract instead of TorchServe's generic bytes could improve performance.",
             "not measured",
             Ratios([("typed-grpc", "torchserve-grpc")], "lower", where={"gather": False}),
         ),
     },
     answer=answer,
     flaws=(
-        "Base64 over gRPC was left out as not allowed by TorchServe's proto. Its input is a map of bytes, and any bytes"
-        " are allowed: the stock handler decodes base64 from a str only, which REST alone gives it."
+        "Base64 over gRPC was left out as not allowed by TorchServe's proto. The proto takes any bytes; it is the stock"
+        " handler that decodes base64 only from a str, which only REST gives it."
         " Shown by: row torchserve-grpc-base64.",
-        "The images were noise: 0.23, 0.87 and 2.3 MB as JPEG, where a photo of that size has about a quarter."
-        " Transport and decoding took a larger share than they do of photos."
+        "The images were noise of 0.23, 0.87 and 2.3 MB as JPEG, about four times as large as photos of that size."
+        " Transport and decoding took a larger share of the time than with photos."
         " Shown by: natural photos in three sizes, and the bytes on the wire of every row.",
-        "Only gathers of 20 were timed. TorchServe works on one batch at a time: most of a call's time was waiting for"
-        " the others. Shown by: 1 caller beside the gather.",
-        "REST was asked by httpx, pure Python, gRPC by grpcio, in C; REST was always first, with a new client."
-        " Shown by: clients of like weight, warmed up, in interleaved blocks; the study base has httpx as rows.",
+        "Only 20 calls at once were timed. TorchServe works on one batch at a time, so a call mostly waited for the"
+        " others. Shown by: 1 caller beside the 20 callers.",
+        "The REST client was httpx, in pure Python; the gRPC client was grpcio, in C. REST always ran first, with a new"
+        " client. Shown by: clients of like weight, warmed up, in random order; the study base has rows with httpx.",
     ),
     advice=(
-        "Send a photo to TorchServe as its bytes, over the protocol that your client speaks already.",
+        "Send a photo to TorchServe as its bytes, over the protocol that your client already speaks.",
         "Where a body must be text, base64 works over both protocols, if the handler decodes it.",
-        "A typed contract pays in what a client need not guess and parse. It is a hop more: see T3 for its price here.",
+        "A typed contract saves the client from guessing and parsing. It adds a hop: T3 has its price here.",
     ),
     seconds=2.0,
     blocks=4,

@@ -67,7 +67,7 @@ def test_every_ratio_has_an_interval_or_says_why_not(found: dict[str, Any]) -> N
     assert {ratio["kind"] for ratio in ratios} == {"protocol", "format", "engine"}
     for ratio in ratios:
         if ratio["verdict"] == "no verdict":
-            assert ratio["text"].startswith("no verdict: ")
+            assert ratio["text"].startswith("no verdict on ")
         else:
             assert 0 < ratio["low"] <= ratio["value"] <= ratio["high"]
             if ratio["low"] <= 1 <= ratio["high"]:

@@ -1,6 +1,9 @@
 """What the documents say was measured is what the results say."""
 
+import json
 import re
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -66,3 +69,75 @@ def test_the_page_of_a_study_is_the_result_it_names(study: str) -> None:
     first, *others = ((results.load(ROOT / folder), folder) for folder in all_named(page, study))
     assert study_page.page(*first, *others) == page
     assert numbers(study_page.plot(first[0])) == numbers((ROOT / "docs" / "studies" / f"{study}.svg").read_text())
+
+
+def between(result: dict[str, Any], a: str, b: str, measure: str = "p50_ms", **where: object) -> list[dict[str, Any]]:
+    """The ratios a / b of a result.json, in the cells with these factors."""
+    cells = {cell["id"]: cell for cell in result["cells"]}
+    ratios = [one for one in result["analysis"]["ratios"] if (one["a_name"], one["b_name"]) == (a, b)]
+    return [r for r in ratios if r["measure"] == measure and all(cells[r["a"]][f] == v for f, v in where.items())]
+
+
+def base(result: dict[str, Any]) -> tuple[list[float], str]:
+    structured, images = (
+        between(result, f"echo-grpc-{kind}", f"echo-http-{kind}", "images_per_s", gather=True)
+        for kind in ("structured", "binary")
+    )
+    assert {one["verdict"] for one in structured} == {"no difference shown"}
+    slower = [1 / one["value"] for one in images if one["verdict"] == "lower"]
+    return [max(slower), len(slower), len(images)], "gRPC is up to"
+
+
+def distance(result: dict[str, Any]) -> tuple[list[float], str]:
+    (one,) = between(result, "vectors-protobuf", "vectors-json", size="10000", distance="300ms-100mbit")
+    return [100 / one["value"] - 100], "faster than JSON"
+
+
+def encodings(result: dict[str, Any]) -> tuple[list[float], str]:
+    found = {cell["id"].split("/")[0]: cell for cell in result["analysis"]["cells"] if cell["id"].startswith("onnx-")}
+    sums = {name: one["encode_ms"] + one["p50_ms"]["value"] + one["decode_ms"] for name, one in found.items()}
+    assert min(sums, key=sums.__getitem__) == "onnx-http"
+    return [sums["onnx-http-json"] / sums["onnx-http"]], "times faster than as JSON over HTTP"
+
+
+def fiveway(result: dict[str, Any]) -> tuple[list[float], str]:
+    (one,) = between(result, "trt-http", "jpeg-http", batch=1, users=1)
+    return [1 / one["value"]], "times faster than jpeg-http"
+
+
+def format_(result: dict[str, Any]) -> tuple[list[float], str]:
+    (one,) = between(result, "onnx-http", "jpeg-http", batch=1, users=1, distance="")
+    return [1 / one["value"]], "times faster than PyTorch with JPEGs"
+
+
+def frames(result: dict[str, Any]) -> tuple[list[float], str]:
+    (one,) = between(result, "frames-shm-zmq-double", "frames-in-process", "images_per_s", size="1280x720")
+    return [100 * max(0.1, 1 - one["low"], one["high"] - 1)], "are the same within"
+
+
+def torchserve(result: dict[str, Any]) -> tuple[list[float], str]:
+    asked = [("torchserve-grpc", "torchserve-http"), ("torchserve-http-base64", "torchserve-http")]
+    asked.append(("typed-grpc", "torchserve-grpc"))
+    found = [one for pair in asked for one in between(result, *pair, "images_per_s", gather=True)]
+    assert {one["verdict"] for one in found} == {"no difference shown"}
+    return [*{one["users"] for one in found}], "no difference is shown between gRPC and REST, between base64"
+
+
+FIRST = {"format": format_} | {one.__name__: one for one in (base, distance, encodings, fiveway, frames, torchserve)}
+
+
+@pytest.mark.parametrize(("study", "recount"), FIRST.items(), ids=list(FIRST))
+def test_the_first_sentence_of_a_study_is_its_result(
+    study: str, recount: Callable[[dict[str, Any]], tuple[list[float], str]]
+) -> None:
+    """Its numbers, three at most, are those that a few lines find in result.json without the bench's own code."""
+    assert set(FIRST) == set(STUDIES)
+    page = (ROOT / "docs" / "studies" / f"{study}.md").read_text()
+    (answer,) = re.findall(r"\A# .*\n\n<!-- .* -->\n\n\*\*(.*)\*\*\n", page)
+    sentence = answer.partition(". ")[0]
+    numbers, words = recount(json.loads((ROOT / all_named(page, study)[0] / "result.json").read_text()))
+    said = re.findall(r"(?<![\w.-])\d+(?:\.\d+)?(?![\w-])", sentence)
+    assert words in sentence
+    assert len(said) == len(numbers) <= 3
+    for text, number in zip(said, numbers, strict=True):
+        assert abs(float(text) - number) <= 0.5 / 10 ** len(text.partition(".")[2]), (text, number)

@@ -135,9 +135,12 @@ def test_what_a_reader_must_know_is_said() -> None:
     [
         ({"names": ["jpeg-http"], "batches": (1,), "users": ()}, "jpeg-http answers one image in"),
         ({"names": ["onnx-http", "onnx-grpc"], "batches": (8,), "users": ()}, "8 images fastest"),
-        ({"batches": (), "users": (8,)}, "No cell is fit for a verdict"),
-        ({"batches": (1,), "users": (), "calls": 0}, "No cell is fit for a verdict"),
-        ({"study": "aa", "names": {"A": "onnx-http", "B": "onnx-http"}}, "A route against itself: no difference"),
+        ({"batches": (), "users": (8,)}, "No cell allows a verdict"),
+        ({"batches": (1,), "users": (), "calls": 0}, "No cell allows a verdict"),
+        (
+            {"study": "aa", "names": {"A": "onnx-http", "B": "onnx-http"}},
+            "A route measured against itself shows no difference",
+        ),
         ({"rate": 50.0, "users": ()}, "one image"),
         ({"target": "http://10.0.0.7:8080"}, "one image"),
         ({"method": "published", "policy": "published", "blocks": 1}, "not differences between protocols"),

@@ -38,7 +38,7 @@ def test_the_quick_form_has_a_page_and_a_plot(study: str) -> None:
     for name in {cell.name for cell in found.cells}:
         assert text.count(f"| {name} |") >= len(about.measures) + 1, name
         assert f">{name}</text>" in svg
-    assert all(f"**{name}: " in text for name in about.claims)
+    assert all(f"### {name}: " in text for name in about.claims)
     assert not {"None", "nan"} & set(text.split())
     assert not [text for text in ('href="http', "var(--", "#0102", "$") if text in svg]
 

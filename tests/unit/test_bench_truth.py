@@ -219,9 +219,9 @@ def test_only_blocks_that_both_measured_count() -> None:
 def test_the_verdict_is_the_intervals() -> None:
     """A small error that may as well be a large one is no success, nor a large one that may be small a failure."""
     unclear = [(0.01, 0.06), (-0.5, 0.9), (0.04, 0.1), (None, None)]
-    for word, limits in ("met", [(-0.05, 0.05)]), ("missed", [(0.06, 0.1), (-0.1, -0.06)]), ("cannot tell", unclear):
+    for word, limits in ("met", [(-0.05, 0.05)]), ("missed", [(0.06, 0.1), (-0.1, -0.06)]), ("inconclusive", unclear):
         assert {truth.verdict({"low": low, "value": 0.0, "high": high}) for low, high in limits} == {word}
-    assert truth.verdict(None) == "cannot tell"
+    assert truth.verdict(None) == "inconclusive"
 
 
 def test_a_cell_that_cannot_be_judged_has_no_error() -> None:
