@@ -47,3 +47,11 @@ def test_lines_can_be_read(document: Path) -> None:
     """At most 120 characters, but for tables, whose rows cannot be broken."""
     lines = (ROOT / document).read_text().splitlines()
     assert not [line for line in lines if len(line) > 120 and not line.startswith("|")]
+
+
+def test_the_index_has_every_page() -> None:
+    """docs/README.md links each page beside it, the studies, and the index of decisions, which links each decision."""
+    for folder, pages in (("docs", "*.md"), ("docs", "studies/*.md"), ("docs/decisions", "*.md")):
+        index = (ROOT / folder / "README.md").read_text()
+        found = {str(path.relative_to(ROOT / folder)) for path in (ROOT / folder).glob(pages)} - {"README.md"}
+        assert {name for name in found if f"]({name})" not in index} == set()
