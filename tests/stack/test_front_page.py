@@ -74,9 +74,12 @@ async def picture(page: Page, name: str, width: int) -> None:
 
 async def saved(page: Page, route: str) -> bytes:
     """What the link of the card saves: the page may not fetch it, so it is made again."""
-    made = f"routesOf(served).find(route => route.name === '{route}').make(await (await fetch(SAMPLE)).blob())"
-    text = f"(async served => base64((await {made}).body))(await json('/served'))".replace("SAMPLE", "'/samples/otter.jpg'")
-    return base64.b64decode(await page.evaluate(f"(async () => {text})()"))
+    made = f"""(async () => {{
+        const photo = await (await fetch('/samples/otter.jpg')).blob()
+        const route = routesOf(await json('/served')).find(route => route.name === '{route}')
+        return base64((await route.make(photo)).body)
+    }})()"""
+    return base64.b64decode(await page.evaluate(made))
 
 
 @pytest.mark.parametrize(("photo", "says"), [("not a photo", "image"), ("", "empty")])
