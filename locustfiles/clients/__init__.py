@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 UNARY, ANSWERS, BOTH = "unary", "a stream of answers", "an open stream, a message each way per request"
 """How many messages a gRPC call has."""
-START_TRANSPORT = "start it with docker compose --profile transport up --build --wait"
+START_TRANSPORT = "start it with ./scripts/up --profile transport"
 """What to do where a server of the profile `transport` does not answer."""
 DEADLINE_S = 30.0
 """An answer that takes longer than this is a failure."""

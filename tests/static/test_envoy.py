@@ -478,7 +478,7 @@ def test_servers_that_are_not_there(tmp_path: Path) -> None:
         for path in ("/v1/predict", *transport):
             status, _, body = edge.post(path, b"{}", *JSON)
             assert (status, body["error"]["code"]) == (503, "UNAVAILABLE")
-            assert ("--profile transport up" if path in transport else "try again") in body["error"]["message"]
+            assert ("up --profile transport" if path in transport else "try again") in body["error"]["message"]
         for path in ("/fiveway.vision.v1.VisionService/Predict", *methods):
-            says = "--profile transport up" if path in methods else "try again"
+            says = "up --profile transport" if path in methods else "try again"
             assert re.match(f"UNAVAILABLE: .*{says}", edge.call(path))

@@ -63,5 +63,5 @@ def test_a_failure_says_what_the_proxy_said(asked: Asked, monkeypatch: pytest.Mo
     with pytest.raises(CallError, match="the distance proxy: HTTP 409"):
         toxiproxy.apply("99ms-1mbit")
     monkeypatch.setattr(toxiproxy, "API", "http://127.0.0.1:1")
-    with pytest.raises(CallError, match="--profile transport up"):
+    with pytest.raises(CallError, match="scripts/up --profile transport"):
         toxiproxy.apply("2ms-1mbit")

@@ -88,7 +88,7 @@ def test_a_client_says_that_the_server_is_not_there(tmp_path: Path, monkeypatch:
     for row in ("frames-shm-zmq", "frames-shm-zmq-double", "frames-zmq"):
         made: Any = WAYS[row].format.client
         opened = made(Endpoint("", "zmq"))
-        with pytest.raises(CallError, match="docker compose --profile transport up"):
+        with pytest.raises(CallError, match="scripts/up --profile transport"):
             opened.send(camera(HD)[0])
         opened.close()
         assert list(tmp_path.iterdir()) == []
