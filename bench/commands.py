@@ -107,7 +107,7 @@ def _views(commands: _Commands) -> None:
         ("readme", "the README from stdin, with its table made from a result, to stdout", readme),
         ("page", "docs/studies/<study>.md, made from a result, to stdout", page),
         ("plot", "docs/studies/<study>.svg, made from a result, to stdout", plot),
-        ("devices", "docs/gpu.md from stdin, with its table made from every result, to stdout", devices),
+        ("devices", "docs/gpu.md from stdin, with its list of devices made from every result, to stdout", devices),
     ):
         command = commands.add_parser(name, help=text)
         command.set_defaults(run=partial(put_out, view))

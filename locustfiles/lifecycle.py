@@ -76,7 +76,6 @@ def listen(environment: Environment) -> Table:
         events.worker_report.add_listener(lambda client_id, data: table.add(client_id, data.get(REPORT, ())))
     else:
         events.request.add_listener(recorder.record)
-        recorder.joined = lambda step: runner.send_message(shape.JOINED, {"step": step})
         runner.register_message(shape.STEP, lambda msg, **_: recorder.begin(**msg.data))
         if isinstance(runner, WorkerRunner):
             events.report_to_master.add_listener(lambda data, **_: data.update({REPORT: recorder.take()}))

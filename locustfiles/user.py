@@ -71,7 +71,7 @@ class RouteUser(User):
         self._check = check_of(self.route, chosen)
         # Each user begins with another photo, else all of them would send the large ones together.
         self._payloads = itertools.islice(itertools.cycle(ready), next(_started) % len(ready), None)
-        self._opened, self._called = 0, False
+        self._opened = 0
         self._client = connect(self.route, chosen, self._count_connection)
 
     def on_stop(self) -> None:
@@ -109,13 +109,8 @@ class RouteUser(User):
 
     def report(self, call: Call) -> None:
         """Tell Locust, and whoever listens to its request event (locustfiles.page.live)."""
-        about = {
-            "images": call.payload.images,
-            "sent": len(call.payload.body),
-            "connections": self._opened,
-            "first": not self._called,
-        }
-        self._opened, self._called = 0, True
+        about = {"images": call.payload.images, "sent": len(call.payload.body), "connections": self._opened}
+        self._opened = 0
         self.environment.events.request.fire(
             request_type=self.route.format.protocol,
             name=self.route.name,

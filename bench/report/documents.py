@@ -1,4 +1,4 @@
-"""The tables of documents that are made of results: README's, and the one of docs/gpu.md."""
+"""The parts of documents that are made from results: README's table, and the devices of docs/gpu.md."""
 
 from pathlib import Path
 
@@ -17,19 +17,22 @@ def update_readme(readme: str, result: Result, folder: str) -> str:
 
 
 def update_devices(page: str, root: Path) -> str:
-    """docs/gpu.md with a row for every result below `root`/results; raises ResultError as update_readme does."""
-    lines = []
+    """docs/gpu.md with what the results below `root`/results were measured on: a row per result on a GPU, and a line
+    per machine without one. Raises ResultError as update_readme does."""
+    rows, cpus = [], dict[str, str]()
     for path in sorted(root.glob("results/*/*/*/result.json")):
         result, folder = results.load(path), path.parent.relative_to(root)
-        study = result.study if result.method == "fair" else f"{result.study}, {result.method}"
-        about = [
-            f"{result.environment.gpus}: {result.environment.machine}",
-            study,
-            *(text or "–" for text in results.model(result)),
-        ]
-        lines.append([result.started_at[:10], *about, f"[{folder.name}](../{folder}/report.md)"])
+        about, day = result.environment, result.started_at[:10]
+        if about.accelerator == "cpu":
+            cpus[about.machine] = day  # the last one: folders are named after dates
+        elif about.accelerator == "gpu":
+            study = result.study if result.method == "fair" else f"{result.study}, {result.method}"
+            ran = (f"{about.gpus}: {about.machine}", study, *(text or "–" for text in results.model(result)))
+            rows.append([day, *ran, f"[{folder.name}](../{folder}/report.md)"])
     head = ["date", "device", "study", "model", "providers", "result"]
-    return _between(page, "page", DEVICES_BEGIN, DEVICES_END, markdown.table(Table(head, lines, left=len(head))))
+    devices = markdown.table(Table(head, rows, left=len(head))) if rows else "**No GPU has been measured yet.**"
+    machines = markdown.items((f"{name}, last on {day}" for name, day in cpus.items()), "Measured without a GPU:")
+    return _between(page, "page", DEVICES_BEGIN, DEVICES_END, "\n\n".join(filter(None, (devices, machines))))
 
 
 def _between(text: str, what: str, begin: str, end: str, new: str) -> str:

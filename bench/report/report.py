@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from textwrap import fill
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -209,7 +210,8 @@ def readme_table(result: Result, folder: str) -> str:
     """The README's table in Markdown, of the result's first setting; `folder` is where the result lies."""
     part = parts(result)[0]
     words = {LATENCY: "p50 latency in ms, one caller:", THROUGHPUT: "Images per second:"}
-    blocks = [f"{md.escaped(results.label(result))} All of it: [{folder}]({folder})."]
+    about = f"{md.escaped(results.label(result))} All of it: [{Path(folder).name}]({folder})."
+    blocks = [fill(about, 120, break_long_words=False, break_on_hyphens=False)]
     for table in part.tables:
         if table.caption in words:
             blocks += [words[table.caption], md.table(table)]

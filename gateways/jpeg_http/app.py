@@ -2,6 +2,7 @@
 
 POST /embed/base64, /classify/base64    {"images": ["<base64 JPEG>", ...]}
 POST /embed, /classify                  an image/jpeg body, or multipart/form-data with `images` parts
+GET  /served                            what the stack serves now, and how a client prepares a photo for it
 GET  /docs, /openapi.json               the page works offline: its script and style are served from here
 GET  /health                            a real inference, or a proof that one was just answered
 """
@@ -10,6 +11,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
+from dataclasses import asdict
 from typing import Any
 
 import orjson
@@ -26,6 +28,7 @@ from gateways.core.serving import Followed
 from gateways.core.timing import Stages
 from gateways.jpeg_http import body, schema
 from gateways.jpeg_http.served import Served
+from gateways.upstreams.torch import TorchPredictor, threads
 from gateways.web.admission import Admission
 from gateways.web.errors import handle_errors
 from gateways.web.timed import Timed, stages_of
@@ -72,6 +75,19 @@ def create_app(followed: Followed[Served]) -> ASGIApp:
     return Timed(Admission(app))
 
 
+def _photos(predictor: TorchPredictor) -> dict[str, object]:
+    """How clients send photos to this model, and what computes for them here: schema.Photos."""
+    manifest = predictor.manifest
+    return {
+        "kind": manifest.kind,
+        "weights": manifest.weights,
+        "labels": manifest.labels,
+        "preprocess": asdict(manifest.preprocess),
+        "device": str(predictor.device),
+        "threads": threads(),
+    }
+
+
 def _about(manifest: Manifest) -> dict[str, str]:
     return {"model": manifest.model, "weights": manifest.weights}
 
@@ -109,6 +125,14 @@ def _add_routes(app: FastAPI, followed: Followed[Served]) -> None:
     async def classify(request: Request) -> Response:
         """The five most likely classes of one JPEG body, or of a form's JPEG files."""
         return await answer(request, body.jpegs, "classes", classes=True)
+
+    @app.get("/served", response_model=schema.Served)
+    async def served(request: Request) -> Response:
+        """What the stack serves now; `photos` is null while the served model takes none."""
+        with followed.use() as now:
+            serving = now.serving
+            photos = _photos(now.predictor) if serving.images else None
+        return _json(stages_of(request), {"model": serving.model, "accelerated": serving.accelerated, "photos": photos})
 
     @app.get("/health", include_in_schema=False)
     async def health(request: Request) -> Response:

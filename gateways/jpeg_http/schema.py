@@ -50,6 +50,35 @@ class Classes(Answer):
     classes: list[list[Class]]
 
 
+class Preprocess(BaseModel):
+    """To the tensor [3, crop, crop]: the shorter side to `resize` pixels, the centre crop, (x / 255 - mean) / std."""
+
+    resize: int
+    crop: int
+    interpolation: Literal["bicubic", "bilinear"]
+    mean: list[float] = Field(min_length=3, max_length=3)
+    std: list[float] = Field(min_length=3, max_length=3)
+
+
+class Photos(BaseModel):
+    """How the served model takes photos, and what computes for them in this server."""
+
+    kind: Literal["classifier", "embedding"]
+    weights: Literal["real", "random"]
+    labels: list[str] = Field(description="the classes' names by index; empty for an embedding model")
+    preprocess: Preprocess
+    device: str = Field(examples=["cpu"])
+    threads: int = Field(description="threads that compute one batch")
+
+
+class Served(BaseModel):
+    """What the stack serves now."""
+
+    model: str = Field(description="its name on the onnx routes; on the onnx-jpeg routes with _jpeg at its end")
+    accelerated: str | None = Field(description="its name on the trt routes; null: they serve nothing")
+    photos: Photos | None = Field(description="null: the model takes no photos")
+
+
 class Error(BaseModel):
     """What went wrong and what to do."""
 

@@ -53,6 +53,11 @@ def pick_device() -> torch.device:
     return torch.device(name)
 
 
+def threads() -> int:
+    """How many threads compute one batch."""
+    return int(os.environ.get("TORCH_THREADS", "1"))
+
+
 def give_back_memory() -> None:
     """Return what a dropped model held: the images' allocator settings would keep it for good."""
     ctypes.CDLL("libc.so.6").malloc_trim(0)
@@ -62,7 +67,7 @@ class Model:
     """The TorchScript model on its device. Blocking: call it from one worker thread."""
 
     def __init__(self, path: Path, manifest: Manifest, device: torch.device, max_batch: int = MAX_IMAGES) -> None:
-        torch.set_num_threads(int(os.environ.get("TORCH_THREADS", "1")))
+        torch.set_num_threads(threads())
         # Debian's build stalls for minutes in this fuser; without it nothing is lost.
         torch._C._jit_set_texpr_fuser_enabled(False)
         model = torch.jit.load(str(path), map_location=device).eval()
@@ -101,7 +106,7 @@ class TorchPredictor:
         self.manifest = manifest
         self.last_answer = float("-inf")
         """When the model last answered, on time.monotonic's clock."""
-        self._device = device or pick_device()
+        self.device = device or pick_device()
         self._decoders = ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="decode")
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="model")
         self._queue: dict[_Work, None] = {}  # ordered, and a cancelled request leaves it in O(1)
@@ -112,7 +117,7 @@ class TorchPredictor:
         """Load the model and answer once per warm-up batch: a predictor that entered has worked."""
         loop = asyncio.get_running_loop()
         path = self.manifest.directory / "model.pt"
-        self._model = await loop.run_in_executor(self._worker, Model, path, self.manifest, self._device)
+        self._model = await loop.run_in_executor(self._worker, Model, path, self.manifest, self.device)
         self.last_answer = time.monotonic()
         self._pump = asyncio.create_task(self._run())
         return self

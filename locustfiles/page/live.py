@@ -32,8 +32,6 @@ class Recorder:
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
         self._step = self._counted_for = ""
-        self.joined: Callable[[str], None] = lambda step: None
-        """Called when a user has made its first call in a step."""
         self.reset()
 
     def reset(self) -> None:
@@ -49,8 +47,6 @@ class Recorder:
         self, name: str, response_time: float, response_length: int, exception: Any, context: Any, **_: Any
     ) -> None:
         """Locust's request event, as RouteUser fires it: the time in ms, unrounded."""
-        if context["first"] and self._step:
-            self.joined(self._step)
         self._new[name, self._step][0]["connections"] += context["connections"]
         key = name, self._counted_for
         counts, latency = self._new[key]

@@ -6,7 +6,6 @@ within each of these, so that a machine that slows down slows all of them. For i
 
 import time
 from argparse import ArgumentParser
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
@@ -22,16 +21,16 @@ NAME = "5-way matrix"
 """What the page's list of shapes calls it."""
 STEP = "fiveway-step"
 """The message that tells the workers which step begins: {"step": its label or "", "counts": does it count yet?}."""
-JOINED = "fiveway-joined"
-"""The message by which a worker tells that a user of a step has made its first call: {"step": its label}."""
 
 # So that a batch of 32 on two cores is called ten times, which a median needs. All 35 steps take about 9 minutes.
 STEP_SECONDS, LONGEST_STEP_S = 10, 600
-# The ramp and the first calls, with their connections. A worker that is busy prepares its users' payloads for longer:
-# a step is measured once all its users have called, or when that took JOIN_S.
-WARM_S, JOIN_S = 2.0, 60.0
+# The ramp and the first calls, with their connections.
+WARM_S = 2.0
 # Nobody calls: what a killed call left behind at a server can end, and Locust switches classes at 0 users only.
 PAUSE_S = 2.0
+# How long workers that are busy may take to start or stop their users. One that is told to start before it has stopped
+# keeps the users that it has, with the batch of the step before.
+USERS_S = 60.0
 # Users per second: all of a step at once.
 SPAWN_RATE = 100.0
 
@@ -74,10 +73,8 @@ class Matrix(LoadTestShape):
         assert environment.runner
         self._environment, self._runner = environment, environment.runner
         self._script: Iterator[Tick] | None = None
-        self._joined: Counter[str] = Counter()
         self.states: dict[str, str] = {}
         """Step by label -> where it stands, in the order of the run; of the last run when none is on."""
-        self._runner.register_message(JOINED, lambda msg, **_: self._joined.update([msg.data["step"]]))
         environment.events.test_stop.add_listener(lambda **_: self._end())
 
     @property
@@ -95,7 +92,6 @@ class Matrix(LoadTestShape):
         routes = [name for name in FIVEWAY if name in classes]
         plan = {f"{route} b{batch} c{users}": (route, batch, users) for batch, users in matrix() for route in routes}
         self.states = dict.fromkeys(plan, AHEAD)
-        self._joined.clear()
         for step, (route, batch, users) in plan.items():
             # The options go to the workers with each order to start or stop users: these users begin with this batch.
             options.batch = batch
@@ -109,7 +105,7 @@ class Matrix(LoadTestShape):
                 begun, tick = time.monotonic(), (count, SPAWN_RATE, [classes[route]])
                 yield tick
                 while (waited := time.monotonic() - begun) < seconds or (
-                    state == WARMING and self._joined[step] < users and waited < JOIN_S
+                    state != MEASURING and self._runner.user_count != count and waited < USERS_S
                 ):
                     yield tick
 

@@ -1,4 +1,4 @@
-"""Bad input: every case on every route it can happen on, and what must come back. docs/errors.md is written from this.
+"""Bad input: every case on every route it can happen on, and the required answer. docs/errors.md is made from this.
 
 A request is written down as bytes, not with a native client: clients refuse to send most of these.
 """
@@ -282,7 +282,7 @@ class Refusal:
 
 
 class Case:
-    """A row of the table. A route that is left out has no such case; `note` says why, where that is not plain."""
+    """A row of the table. A route that is left out has no such case; `note` says why, where that is not obvious."""
 
     def __init__(self, name: str, *refusals: Refusal, note: str = "") -> None:
         self.name, self.refusals, self.note = name, refusals, note
@@ -381,13 +381,13 @@ CASES = (
     Case(
         "not an image",
         *of_jpegs("is not a JPEG: send JPEG bytes", NOT_IMAGE),
-        note="on the tensor routes the client decodes",
+        note="on the tensor routes the client decodes photos",
     ),
     Case("truncated JPEG", *of_jpegs("is truncated or damaged: send the whole JPEG file", TRUNCATED)),
     Case(
         "65,500 x 65,500 pixels declared by a 20 kB file",
         *of_jpegs("is 65500 x 65500 pixels: send at most 50,000,000 pixels", HUGE),
-        note="refused by its header, before a pixel is decoded",
+        note="refused from its header, before any pixel is decoded",
     ),
     Case("JPEG of 21 MiB", *of_jpegs("is 21 MiB: send a JPEG of at most 20 MiB", PHOTO_21_MIB, large)),
     Case(
@@ -408,17 +408,17 @@ CASES = (
         bad(NO_JSON, "frames-http", lambda: frames_http("base64", b"")),
         bad("a frame of 0 x 0: send whole numbers", "frames-grpc", lambda: frames_grpc(b"")),
         bad(NO_HEAD, "frames-zmq", lambda: ZeroMq((b"",))),
-        note="over gRPC an empty message names no model, or holds no image or array",
+        note="over gRPC: a message without model, image or array",
     ),
     Case(
         "64 MiB body",
         *TOO_MUCH,
-        note="HTTP: refused by Envoy on the announced length; gRPC announces none, see below",
+        note="over HTTP Envoy refuses it by its content-length; gRPC has none, see below",
     ),
     Case(
-        "64 MiB body, its length not announced",
+        "64 MiB body without content-length",
         *(replace(one, build=partial(unannounced, one.build)) for one in TOO_MUCH if one.route.endswith("-http")),
-        note="cut off by Envoy at 32 MiB",
+        note="Envoy cuts it off at 32 MiB",
     ),
     Case(
         "bad base64",
@@ -430,7 +430,7 @@ CASES = (
         bad("frame cannot be decoded", "frames-http", lambda: frames_text(width=1, height=1, frame=NOT_BASE64)),
     ),
     Case(
-        "bad JSON, or over gRPC bytes that are no message",
+        "malformed JSON; over gRPC malformed bytes",
         bad(NO_JSON, "jpeg-http", lambda: Http("/embed/base64", NOT_JSON, JSON)),
         *of_triton(bad, "http", NO_JSON_FOR_TRITON, lambda model: infer_http(model, NOT_JSON)),
         *of_triton(bad, "grpc", "generate the client from", lambda model: infer_grpc(model, NOT_PROTO)),
@@ -468,7 +468,7 @@ CASES = (
         other_type("send application/json", "seldon-http", lambda: seldon_http(b'{"data":{"ndarray":[1]}}', TEXT)),
         other_type("send application/json", "frames-http", lambda: frames_http("hex", b"{}", "text/plain")),
         other_type("send multipart/form-data", "frames-http", lambda: frames_http("multipart", b"{}")),
-        note="Triton does not look at it: to Triton a photo is bad JSON",
+        note="Triton ignores the type: it reads a photo as malformed JSON",
     ),
     Case(
         "missing field",
@@ -486,9 +486,9 @@ CASES = (
         bad("1 parts: send a JSON head", "frames-zmq", lambda: ZeroMq((ONE_BY_TWO,))),
     ),
     Case(
-        "elements that are not as long as they say",
+        "BYTES elements with wrong lengths",
         *of_files("incomplete string", (1, 1), PHOTO),
-        note="a BYTES tensor holds each element behind its length",
+        note="a BYTES tensor has the length of each element in front of it",
     ),
     Case(
         "unknown model",
@@ -496,7 +496,7 @@ CASES = (
         *of_triton(unknown, "grpc", UNKNOWN_MODEL, lambda model: good_grpc(model.replace(MODEL, "nothing"))),
         unknown("Model not found: nothing", "torchserve-http", lambda: torchserve_raw(PHOTO, "nothing")),
         unknown("Model not found: nothing", "torchserve-grpc", lambda: torchserve_grpc(PHOTO, "nothing")),
-        note="the other routes serve one model and name none",
+        note="the other routes take no model name",
     ),
     Case(
         "wrong shape",
@@ -555,16 +555,16 @@ CASES = (
         large("larger than max", "seldon-grpc", lambda: seldon_grpc(bytes(9 * MIB))),
     ),
     Case(
-        "a shape of terabytes",
+        "tensor shape of terabytes",
         *of_seldon("send at most 1,048,576", {"data": {"tftensor": TERABYTES}}, large),
-        note="a few bytes can say that one value fills it",
+        note="a tftensor can declare in a few bytes that one value fills any shape",
     ),
     Case(
-        "shared memory that is not there",
+        "missing shared memory slot",
         unknown("make the file in the shared folder", "frames-zmq", lambda: ZeroMq((SLOT % b"nothing1",))),
     ),
     Case(
-        "a frame larger than 1920 x 1080",
+        "frame larger than 1920 x 1080",
         bad("1 to 2073600 pixels", "frames-http", lambda: frames_text(width=1921, height=1080, frame="")),
         bad("1 to 2073600", "frames-grpc", lambda: frame(1921, 1080)),
         bad("1 to 2073600", "frames-zmq", lambda: ZeroMq((b'{"width": 1921, "height": 1080}', b""))),

@@ -1,7 +1,9 @@
 """Writes docs/errors.md from the table that the tests run: `python -m tests.stack.errors_page`."""
 
 from collections.abc import Iterable
+from itertools import zip_longest
 from pathlib import Path
+from textwrap import fill
 
 from tests.clients import FRAMES, ROUTES, WITHOUT_MODEL
 from tests.repository import ROOT
@@ -11,16 +13,25 @@ PAGE = Path("docs/errors.md")
 
 HEAD = """# Errors
 
-What comes back for bad input, on every route, through the one port. `python -m tests.stack.errors_page` writes this
-page from the table that `tests/stack/test_bad_input.py` sends to the running stack; a test fails when the two differ.
+What each route answers to bad input. The wording and status below are tested: `tests/stack/test_bad_input.py` sends
+every case to the running stack, and `python -m tests.stack.errors_page` makes this page from the same table.
 
-- 4xx, or its gRPC status, means: change the request. 429, 503 and 504 (`RESOURCE_EXHAUSTED`, `UNAVAILABLE`,
-  `DEADLINE_EXCEEDED`) mean: try again later. 500 and `INTERNAL` mean a fault of ours. `UNKNOWN` is never
-  sent.
-- The message says what is wrong and what to do. Over HTTP it is JSON: `{"error": {"code": ..., "message": ...}}`; below
-  `/v2`, as clients of Triton read it, `{"error": ...}`; from TorchServe `{"code": ..., "type": ..., "message": ...}`.
+| status | what to do |
+| --- | --- |
+| 400, 404, 405, 415; `INVALID_ARGUMENT`, `NOT_FOUND`, `UNIMPLEMENTED` | change the request |
+| 413, 429; `RESOURCE_EXHAUSTED` | send less at once, or try again later, as the message says |
+| 503, 504; `UNAVAILABLE`, `DEADLINE_EXCEEDED` | try again later |
+| 500, `INTERNAL` | report it: a fault of the stack |
+
+- Every message says what is wrong and what to do. `UNKNOWN` is never sent.
+- Over HTTP a message is JSON: `{"error": {"code": ..., "message": ...}}`. Below `/v2` it is `{"error": ...}`, which
+  Triton's clients expect, and from TorchServe `{"code": ..., "type": ..., "message": ...}`.
 - One bad image fails its whole request, and the message names it (`images[3]`).
-- After each of these the next good request on the route is answered, and no server goes on holding more memory.
+- After each of these requests the next good one is answered, and no server keeps more memory than before.
+
+## Routes with a model
+
+An empty cell means that the case does not exist on that route.
 """
 
 TRT = {"onnx-http": "trt-http", "onnx-grpc": "trt-grpc"}
@@ -29,17 +40,15 @@ TRT = {"onnx-http": "trt-http", "onnx-grpc": "trt-grpc"}
 
 def render() -> str:
     """The page."""
-    lines = [HEAD, *table(ROUTES), "", "Empty: the route has no such case.", "", "## Servers without a model", ""]
-    lines += [
-        "While the profile `transport` is off, these routes answer 503, `UNAVAILABLE`, with the command that starts "
-        "it. The server `frames` is not behind the port: its clients are on its host and ask it directly. ZeroMQ ends "
-        "the connection of a message above 16 MiB without a word.",
-    ]
-    lines += ["", *table([*WITHOUT_MODEL, *FRAMES]), "", "## What the messages say", ""]
+    lines = [HEAD, *table(ROUTES), "", "## Routes without a model", "", WITHOUT, ""]
+    lines += [*table([*WITHOUT_MODEL, *FRAMES]), "", "## What the messages say", "", MESSAGES, ""]
+    lines += [row("case", "the message contains", "on"), row("---", "---", "---")]
     for case in CASES:
-        lines.append(f"- **{case.name}**{f' ({case.note})' if case.note else ''}: {'; '.join(said(case))}.")
-    lines += ["", "## Why some cells are as they are", "", *(f"- {text}" for text in REASONS), ""]
-    return "\n".join(lines)
+        titles = [f"{case.name}{f' ({case.note})' if case.note else ''}"]
+        lines += [row(title, *found) for title, found in zip_longest(titles, said(case), fillvalue="")]
+    lines += ["", "## Why some cells are as they are", ""]
+    lines += [fill(f"- {text}", 120, subsequent_indent="  ", break_on_hyphens=False) for text in REASONS]
+    return "\n".join([*lines, ""])
 
 
 def table(routes: Iterable[str]) -> list[str]:
@@ -63,30 +72,32 @@ def cell(case: Case, route: str) -> str:
     return "".join(found)
 
 
-def said(case: Case) -> list[str]:
-    """Each message once, with the routes that say it where not all of them do."""
-    routes: dict[str, list[str]] = {}
+def said(case: Case) -> list[tuple[str, str]]:
+    """Each message once, with the routes that send it."""
+    routes: dict[str, dict[str, None]] = {}
     for refusal in case.refusals:
-        names = routes.setdefault(refusal.says, [])
-        if refusal.route not in names:
-            names.append(refusal.route)
-    if len(routes) == 1:
-        return [f"`{next(iter(routes))}`"]
-    return [f"`{says}` ({', '.join(names)})" for says, names in routes.items()]
+        routes.setdefault(refusal.says, {})[refusal.route] = None
+    return [(f"`{says}`", ", ".join(names)) for says, names in routes.items()]
 
 
+WITHOUT = """\
+While the profile `transport` is off, these routes answer 503 or `UNAVAILABLE`, with the command that starts it. The
+server `frames` is not on the port: its clients run on its host and call it directly. ZeroMQ closes the connection of a
+message above 16 MiB without an answer."""
+MESSAGES = "A message contains the text below; it often says more, such as which image is meant."
 REASONS = (
-    "TorchServe answers OK over gRPC whatever its handler says, and `INTERNAL`, `UNKNOWN` or `CANCELLED` for what it "
-    "refuses itself. Envoy gives these the status of their cause (`compose/envoy/torchserve_grpc.lua`).",
+    "TorchServe answers OK over gRPC whatever its handler says, and `INTERNAL`, `UNKNOWN` or `CANCELLED` to what it "
+    "refuses itself. Envoy replaces these with the status of their cause (`compose/envoy/torchserve_grpc.lua`).",
     "Triton answers 500 to JSON that it cannot parse. Envoy makes it 400 (`compose/envoy/triton_http.lua`).",
-    "gRPC's C++ library answers `INTERNAL` to bytes that are no message, before Triton sees the call. Envoy makes it "
+    "gRPC's C++ library answers `INTERNAL` to malformed bytes before Triton sees the call. Envoy makes it "
     "`INVALID_ARGUMENT` (`compose/envoy/triton_grpc.lua`).",
     "JSON nested 100,000 levels deep ends Triton's process. Envoy lets 64 levels through "
     "(`compose/envoy/triton_http.lua`).",
-    "The body limit of 32 MiB is Envoy's for HTTP and for TorchServe's gRPC, whose server would reset the stream "
-    "without a word. Other gRPC messages stream through, and their server refuses them: Triton takes any length and "
-    "compares it with the shape. It keeps room for the 16 largest messages that it has taken, to use again. "
-    "Only its memory limit bounds a message: one that reaches it ends Triton, and the restart policy starts it again.",
+    "The body limit of 32 MiB is Envoy's, for HTTP and for TorchServe's gRPC: TorchServe would reset the stream "
+    "without a reason. Other gRPC messages stream through Envoy, and their server refuses them.",
+    "Triton reads a gRPC message of any length and compares it with the shape. It keeps the memory of the 16 largest "
+    "messages for later ones. Only its memory limit bounds a message: one that reaches it ends Triton, and the restart "
+    "policy starts it again.",
 )
 
 

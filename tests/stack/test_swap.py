@@ -5,6 +5,7 @@ images -> the two examples that take no photos (slow) -> back.
 densenet161 is the second image model: its build takes half the time and space of openclip_vit_b32's.
 """
 
+import asyncio
 import re
 import subprocess
 import threading
@@ -23,6 +24,7 @@ from tritonclient.utils import InferenceServerException
 
 from gateways.core.serving import Serving
 from tests import clients
+from tests.browser import open_page
 from tests.clients import ARTIFACTS, EDGE, MODEL, ROUTES, b64, client_of, post_json, request, tensor
 from tests.conftest import all_healthy
 from tests.docker import docker, wait_until
@@ -132,6 +134,17 @@ def test_to_a_repository_that_is_not_about_images(photo: bytes, tmp_path: Path) 
         assert NOT_AVAILABLE.match(ask(route, old, photo)), route
     for route in NAMELESS:
         assert f"/v2/models/{TENSORS}/infer" in ask(route, old, photo)
+    said = asyncio.run(front_page())
+    assert f"{TENSORS} takes no photos" in said
+    assert "torchserve-http" not in said
+    assert said.count("not healthy") == 0
+
+
+async def front_page() -> str:
+    """What the front page of the port says, once it knows how its two routes are."""
+    async with open_page(f"http://{EDGE}/") as page:
+        await page.wait_for("document.querySelectorAll('.state.healthy, .state.unhealthy').length === 2")
+        return str(await page.evaluate("document.body.innerText"))
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ No Docker: the hosts of the config are replaced by ports of this machine, and no
 
 import asyncio
 import base64
+import hashlib
 import itertools
 import json
 import re
@@ -36,7 +37,9 @@ from tests.repository import ROOT
 from tests.unit.http_server import http_server
 
 CONFIG = ROOT / "compose" / "envoy" / "envoy.yaml"
-ETC = [*CONFIG.parent.glob("*.lua"), ROOT / "proto" / "gen" / "fiveway_vision_v1.binpb"]
+PAGE = CONFIG.parent / "front_page.html"
+ETC = [PAGE, *CONFIG.parent.glob("*.lua"), ROOT / "proto" / "gen" / "fiveway_vision_v1.binpb"]
+SAMPLES = [*(ROOT / "models" / "photos").glob("*_360x640.jpg")]
 MIB = 1024 * 1024
 BATCH_32 = 32 * 3 * 224 * 224 * 4  # bytes of 32 images as FP32 tensors
 
@@ -171,8 +174,11 @@ def envoy(folder: Path, theirs: dict[tuple[str, int], int]) -> Iterator[tuple[in
         old, new = f"address: {host}, port_value: {port} ", f"address: 127.0.0.1, port_value: {here} "
         assert old in text, f"the config has no {old}"
         text = text.replace(old, new)
+    (folder / "samples").mkdir()
     for file in ETC:
         shutil.copy(file, folder)
+    for file in SAMPLES:
+        shutil.copy(file, folder / "samples")
     (folder / "envoy.yaml").write_text(text)
     with (folder / "log").open("wb") as log:
         options = ("--log-level", "warn", "--concurrency", "1", "--disable-hot-restart")
@@ -215,7 +221,7 @@ def test_one_name_per_route() -> None:
         assert way.direct in (None, f"{host}:{port}"), way.name
     text = CONFIG.read_text()
     named = set(re.findall(r"- name: ([\w-]+)\n\s+match:", text))
-    assert named - {"index", "not-exposed", "too-large"} == set(CLUSTERS)
+    assert named - {"front-page", "index", "not-exposed", "too-large"} == set(CLUSTERS)
     for name, cluster in re.findall(r"- name: ([\w-]+)\n\s+match:.*\n\s+route: \{ cluster: ([\w-]+),", text):
         assert name == cluster
 
@@ -275,6 +281,50 @@ def test_http_paths_that_do_not_pass(edge: Edge, path: str) -> None:
         assert status in (400, 404)
         assert said(path, body).strip("-")
         assert status == 400 or "GET /" in said(path, body)
+
+
+def hash_of(tag: str, page: str) -> str:
+    """As a content security policy names it."""
+    (inline,) = re.findall(f"<{tag}>(.*?)</{tag}>", page, re.DOTALL)
+    return base64.b64encode(hashlib.sha256(inline.encode()).digest()).decode()
+
+
+def test_a_browser_gets_the_front_page(edge: Edge) -> None:
+    """One file that may run its own script and style, ask this port, and nothing else; its photos. Others get JSON."""
+    status, head, body = edge.curl("/", "-H", "accept: text/html,application/xhtml+xml,*/*;q=0.8")
+    page = body.decode()
+    assert (status, page) == (200, PAGE.read_text())
+    wanted = f"script-src 'sha256-{hash_of('script', page)}'; style-src 'sha256-{hash_of('style', page)}'"
+    assert f"policy: default-src 'none'; {wanted}; connect-src 'self';".lower() in head, f"in envoy.yaml: {wanted}"
+    assert "content-type: text/html; charset=utf-8" in head
+    assert not re.search(r"""(?:src|href)=["'](?:https?:)?//(?!github\.com/kserve/)|innerHTML|eval\(""", page)
+    for name in re.findall(r'"(otter|osprey|lake|colosseum)"', page):
+        status, head, body = edge.curl(f"/samples/{name}.jpg")
+        assert (status, body[:2]) == (200, b"\xff\xd8")
+        assert "content-type: image/jpeg" in head
+
+
+HEALTH, PING = "/grpc.health.v1.Health/Check", TORCHSERVE + "Ping"
+GRPC_WEB = ("-H", "content-type: application/grpc-web+proto")
+
+
+@pytest.mark.parametrize(
+    ("path", "server", "extra"),
+    [(HEALTH, "typed-grpc", ()), (HEALTH, "triton", ("-H", "x-backend: triton")), (PING, "torchserve", ())],
+)
+def test_health_can_be_asked_by_a_browser(edge: Edge, path: str, server: str, extra: tuple[str, ...]) -> None:
+    """By gRPC-Web: a message and its status in one body."""
+    status, head, body = edge.post(path, bytes(5), *GRPC_WEB, *extra)
+    assert (status, "application/grpc-web+proto" in head) == (200, True)
+    assert body[5:].startswith(f"{server} {path}".encode())
+    assert re.search(rb"grpc-status: ?0", body)
+
+
+@pytest.mark.parametrize("path", [KSERVE + "ModelInfer", "/fiveway.vision.v1.VisionService/Predict", f"{HEALTH}/x"])
+def test_nothing_else_can_be_asked_by_a_browser(edge: Edge, path: str) -> None:
+    """A page of another origin cannot send this type without asking first, and nobody answers that."""
+    assert edge.post(path, bytes(5), *GRPC_WEB)[0] == 404
+    assert edge.curl(HEALTH, "-X", "OPTIONS", "-H", "origin: http://elsewhere")[0] == 404
 
 
 REFLECTION = "ServerReflection/ServerReflectionInfo"
@@ -478,7 +528,7 @@ def test_servers_that_are_not_there(tmp_path: Path) -> None:
         for path in ("/v1/predict", *transport):
             status, _, body = edge.post(path, b"{}", *JSON)
             assert (status, body["error"]["code"]) == (503, "UNAVAILABLE")
-            assert ("up --profile transport" if path in transport else "try again") in body["error"]["message"]
+            assert ("scripts/up --profile transport" if path in transport else "try again") in body["error"]["message"]
         for path in ("/fiveway.vision.v1.VisionService/Predict", *methods):
-            says = "up --profile transport" if path in methods else "try again"
+            says = "scripts/up --profile transport" if path in methods else "try again"
             assert re.match(f"UNAVAILABLE: .*{says}", edge.call(path))

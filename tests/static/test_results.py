@@ -9,7 +9,7 @@ from bench.studies import STUDIES
 from tests.repository import ROOT
 
 README = (ROOT / "README.md").read_text()
-MEASURING = (ROOT / "docs" / "measuring.md").read_text()
+INSTRUMENT = (ROOT / "docs" / "instrument.md").read_text()
 RESULTS = sorted(str(path.parent.relative_to(ROOT)) for path in (ROOT / "results").glob("*/*/*/result.json"))
 
 
@@ -49,14 +49,14 @@ def test_the_devices_of_the_gpu_page_are_those_of_the_results() -> None:
 
 
 def test_the_proof_of_the_instrument_is_in_the_results() -> None:
-    """The A/A and the truth tables of docs/measuring.md are those of the results that it names."""
-    proofs = all_named(MEASURING, "aa"), all_named(MEASURING, "truth")
+    """The A/A and the truth tables of docs/instrument.md are those of the results that it names."""
+    proofs = all_named(INSTRUMENT, "aa"), all_named(INSTRUMENT, "truth")
     assert all(proofs)
     for aa in proofs[0]:
         table = report.quick_runs(results.load(ROOT / aa).analysis.quick_runs)
-        assert markdown.table(table) in MEASURING
+        assert markdown.table(table) in INSTRUMENT
     for cross_check in proofs[1]:
-        assert (ROOT / cross_check / "truth.md").read_text().strip() in MEASURING
+        assert (ROOT / cross_check / "truth.md").read_text().strip() in INSTRUMENT
 
 
 @pytest.mark.parametrize("study", STUDIES)

@@ -3,6 +3,7 @@
 import csv
 import errno
 import io
+import json
 import os
 import re
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from bench.report import documents, plots, report, results
 from bench.report.results import ResultError
 from bench.result import Interval, Result
-from tests.unit.bench_runs import analyse, change, edited, made, result, typed
+from tests.unit.bench_runs import analyse, change, edited, made, plain, result, typed
 
 
 @pytest.fixture(autouse=True)
@@ -137,3 +138,32 @@ def test_the_readme_table_has_its_marks_and_its_place() -> None:
     for marks in ((), (begin,), (end, begin), (begin, end, begin, end)):
         with pytest.raises(ResultError, match="needs one line"):
             documents.update_readme("\n".join(marks), found, "x")
+
+
+def test_the_devices_are_the_gpus_that_were_measured(tmp_path: Path) -> None:
+    """A row per result on a GPU, one line per machine without; nothing is known of the device behind another edge."""
+
+    def kept(name: str, machine: str, **about: object) -> None:
+        changed = plain()
+        changed["environment"] |= {"machine": machine, **about}
+        (folder := tmp_path / "results" / "2026-01-02" / machine / name).mkdir(parents=True)
+        (folder / "result.json").write_text(json.dumps(changed))
+
+    def listed() -> str:
+        page = f"{documents.DEVICES_BEGIN}\nold\n{documents.DEVICES_END}\n"
+        return documents.update_devices(page, tmp_path)
+
+    assert "No GPU has been measured yet" in listed()
+    for name in ("fiveway-1", "fiveway-2"):
+        kept(name, "small-2c")
+    kept("fiveway-3", "elsewhere-8c", accelerator=None)
+    without = listed()
+    assert "No GPU has been measured yet" in without
+    assert re.findall("^- .*", without, re.M) == ["- small-2c, last on 2026-01-02"]
+    kept("fiveway-4", "large-16c", accelerator="gpu", device={"name": "A100", "driver": "575", "count": 1})
+    found = listed()
+    assert "No GPU" not in found
+    (row,) = (line for line in found.splitlines() if line.startswith("| 2026"))
+    assert "1 x A100, driver 575: large-16c" in row
+    assert "(../results/2026-01-02/large-16c/fiveway-4/report.md)" in row
+    assert without.partition("Measured without")[2] == found.partition("Measured without")[2]

@@ -27,7 +27,7 @@ from gateways.web import admission
 from tests.docker import wait_until
 from tests.unit.http_server import JSON, Answer, ask, http_server
 from tests.unit.tiny_model import MODEL, build, gated, jpeg, serving
-from tests.unit.upstream_servers import Kind
+from tests.unit.upstream_servers import SIDE, Kind
 
 JPEG, FORM = "image/jpeg", "multipart/form-data; boundary=B"
 GOOD = jpeg()
@@ -101,6 +101,16 @@ def test_answers_are_as_the_page_documents_them(client: Client, path: str, body:
         assert [found.label for found in classes] == [f"label {found.index}" for found in classes]
 
 
+def test_what_is_served_is_as_the_page_documents_it(client: Client) -> None:
+    """What a client needs to make the tensor itself, and what computes here."""
+    document = schema.Served.model_validate(client("GET", "/served").json)
+    assert (document.model, document.accelerated) == (MODEL, f"{MODEL}_trt")
+    assert document.photos
+    assert (document.photos.kind, document.photos.device, document.photos.threads) == ("classifier", "cpu", 1)
+    assert document.photos.labels[3] == "label 3"
+    assert document.photos.preprocess.crop == SIDE
+
+
 def test_an_embedding_model_says_that_it_has_no_classes(tmp_path: Path) -> None:
     """404 that names the path to use, before the body is read."""
     with running(tmp_path, "embedding") as embedder:
@@ -153,8 +163,9 @@ def test_a_bug_in_the_model_never_shows_its_text(client: Client, monkeypatch: py
 
 
 def test_openapi_documents_bodies_answers_and_errors(client: Client) -> None:
-    """Four paths; both body types; every error."""
+    """Every path; both body types; every error."""
     paths = client("GET", "/openapi.json").json["paths"]
+    assert paths.pop("/served")["get"]["responses"]["200"]
     assert set(paths) == {"/embed", "/embed/base64", "/classify", "/classify/base64"}
     assert set(paths["/embed"]["post"]["requestBody"]["content"]) == {"image/jpeg", "multipart/form-data"}
     for path in paths.values():

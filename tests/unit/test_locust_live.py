@@ -25,7 +25,7 @@ class Worker:
     ) -> None:
         """So many calls, of which each ends `ms` after the one before it."""
         error = ConnectionError() if fails else None
-        about = {"images": images, "sent": 600 * images, "connections": connects, "first": connects > 0}
+        about = {"images": images, "sent": 600 * images, "connections": connects}
         for _ in range(times):
             self.now += ms / 1000
             self.recorder.record(ROUTE, ms, 0 if fails else 50, error, about)

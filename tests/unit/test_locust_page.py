@@ -4,8 +4,10 @@ import csv
 import io
 import json
 import os
+import signal
 import socket
 import subprocess
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -24,6 +26,8 @@ from tests.unit.tiny_artifacts import tiny
 MATRIX: dict[str, Any] = {"shape_class": "5-way matrix"}
 STEPS = ["onnx-http b1 c1", "onnx-http b4 c1", "onnx-http b1 c4"]
 """Of the matrix as locust_fast.py has it."""
+HELD_S = 4
+"""Twice the pause between two steps. (Importing the shape would import Locust, which patches this process.)"""
 GRPC = [name for name, route in ROUTES.items() if route.format.protocol == "gRPC"]
 
 
@@ -170,10 +174,23 @@ def test_one_process_fills_the_table_too(servers: StandIn, image: dict[str, str]
         until(lambda: page.tab("routes"), "a row")
 
 
-def test_matrix_steps_through_batches_and_users_and_stops(page: Page) -> None:
-    """Each step is measured with its own batch and users, one route at a time; then the load ends by itself."""
+def test_matrix_steps_through_batches_and_users_and_stops(
+    page: Page, cluster: tuple[Page, list[subprocess.Popen[str]]]
+) -> None:
+    """Each step is measured with its own batch and users, one route at a time; then the load ends by itself.
+
+    The workers are held up between two steps: what they are told meanwhile reaches them at once.
+    """
     assert page.start("onnx-http", step_seconds=2, **MATRIX)["success"]
     assert "stop it first" in page.start("onnx-http")["message"]
+    until(lambda: page.tab("matrix")[0]["state"] == "measuring", "a step that is measured")
+    time.sleep(1)  # ten calls
+    for worker in cluster[1][1:]:
+        worker.send_signal(signal.SIGSTOP)
+    until(lambda: page.tab("matrix")[0]["state"] == "done", "the end of the step")
+    time.sleep(HELD_S)
+    for worker in cluster[1][1:]:
+        worker.send_signal(signal.SIGCONT)
     until(lambda: page.stats()["state"] == "stopped", "the end of the matrix")
     page.stop()
     until(lambda: [row["connections"] for row in page.tab("matrix")] == ["1", "1", "4"], "the numbers of both workers")
