@@ -114,6 +114,17 @@ know_machine() {
   fit_cpus
 }
 
+# The servers of the profile transport that a study asks. tests/unit/test_scripts_transport.py compares this with bench/studies.
+transport_of() { # STUDY
+  case $1 in
+    base) echo echo-http echo-grpc ;;
+    distance) echo distance echo-http echo-grpc ;;
+    encodings) echo seldon-http seldon-grpc ;;
+    format) echo distance ;;
+    frames) echo frames ;;
+  esac
+}
+
 # What scripts/bench and scripts/compare begin with: the image of the checkout as it is, and the folder of the results.
 ready_bench() {
   engine_answers || die "no Docker engine is running: start the stack first (./scripts/up)"

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from bench.studies import STUDIES
-from tests.docker import container, docker
-from tests.stack.runs import answered, finished, result, visits
+from tests.docker import container, docker, health
+from tests.stack.runs import answered, bench, finished, result, visits
 
 DEFAULT = "format"
 """The one whose run is in the default tier: real routes, near and far."""
@@ -78,6 +78,18 @@ def test_every_claim_has_a_verdict(study: str) -> None:
     assert set(said.values()) <= {"reproduced", "not reproduced", "inconclusive"}
     assert {ratio["kind"] for ratio in found["analysis"]["ratios"]} <= set(STUDIES[study].pairs.values())
     assert STUDIES[study].answer(found) or study == "distance"  # its answer is across the world, its quick form is not
+
+
+@pytest.mark.slow
+def test_a_study_starts_the_servers_that_do_not_run() -> None:
+    """One that was stopped is healthy again when the study asks it; the stack is not touched."""
+    before = {name: container(name)["Id"] for name in ("edge", "echo-http", "triton")}
+    docker("compose", "--profile", "transport", "stop", "echo-grpc")
+    status, said, _ = bench("base", "--quick", "--routes", "echo-grpc-structured", "--seconds", "0.5")
+    assert "Starting what the study asks: echo-grpc\n" in said
+    assert status == 0, said
+    assert health(container("echo-grpc")) == "healthy"
+    assert {name: container(name)["Id"] for name in before} == before
 
 
 FRAME, TENSOR, FP64S, VECTORS = 1280 * 720 * 3, 602_112, 800_000, 600_000

@@ -1,0 +1,100 @@
+"""Which of the profile `transport` scripts/up and scripts/bench start, with a shell script in the place of docker."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from bench.studies import STUDIES
+from bench.studies.study import Study
+from tests.repository import ROOT
+
+# Notes each command, and what it is handed; $UP are the services that run.
+DOCKER = """#!/bin/bash
+printf '%s CA_BUNDLE=%s\\n' "$*" "$CA_BUNDLE" >>"$NOTES"
+case "$*" in
+  *NCPU*) echo 2 ;;
+  "compose version --short") echo 2.26.1 ;;
+  "compose ps --quiet --status running "*) [[ " $UP " != *" ${*: -1} "* ]] || echo 1234 ;;
+  *"ps --services"*) printf '%s\\n' $UP ;;
+  logs*) echo 'jpeg-http ok 40 ms' ;;
+esac
+"""
+PROFILE = set(yaml.safe_load((ROOT / "compose/transport.yaml").read_text())["services"])
+STACK = ("edge", "locust-master", "triton")
+TRANSPORT = "compose --profile transport "
+
+
+def call(folder: Path, *words: str, up: tuple[str, ...] = STACK, **variables: str) -> tuple[int, str, list[str]]:
+    """Exit status, what was said, and what docker was asked to build, to start and to run, by `scripts/<words>`."""
+    (folder / "docker").write_text(DOCKER)
+    (folder / "docker").chmod(0o755)
+    notes, bundle = folder / "notes", folder / "ca.pem"
+    bundle.touch()
+    environment = {"PATH": f"{folder}:{os.environ['PATH']}", "NOTES": str(notes), "UP": " ".join(up)}
+    environment |= {"CA_BUNDLE": str(bundle), "RESULTS": str(folder), **variables}
+    done = subprocess.run(
+        [ROOT / "scripts" / words[0], *words[1:]], env=environment, capture_output=True, text=True, check=False
+    )
+    acts = [line.rpartition(" CA_BUNDLE=") for line in notes.read_text().splitlines()]
+    acts = [act for act in acts if {"build", "up", "run"} & set(act[0].split()) and "bench build" not in act[0]]
+    assert {handed for _, _, handed in acts} <= {str(bundle)}, "each gets the host's CA bundle"
+    return done.returncode, done.stdout + done.stderr, [asked for asked, _, _ in acts]
+
+
+def asked(study: Study) -> set[str]:
+    """The servers of the profile that its rows ask, and the proxy where its cells have a distance."""
+    cells = [cell for quick in (True, False) for cell in study.cells(quick)]
+    servers = {str(way.direct).partition(":")[0] for way in study.routes.values()}
+    return (servers | {"distance" for cell in cells if cell.distance}) & PROFILE
+
+
+@pytest.mark.parametrize("study", STUDIES.values(), ids=lambda study: study.name)
+def test_a_study_starts_the_servers_that_it_asks(study: Study, tmp_path: Path) -> None:
+    """By name and without what they depend on, before anything is measured; one line says so."""
+    status, said, acts = call(tmp_path, "bench", study.name, "--quick")
+    assert status == 0, said
+    servers = " ".join(sorted(asked(study)))
+    started = [f"{TRANSPORT}build {servers}", f"{TRANSPORT}up --detach --wait --no-deps {servers}"]
+    assert acts[:-1] == (started if servers else [])
+    assert acts[-1].endswith(f"bench python -m bench {study.name} --quick")
+    assert said == (f"==> Starting what the study asks: {servers}\n" if servers else "")
+
+
+@pytest.mark.parametrize(
+    ("words", "servers"),
+    [
+        ("distance", "distance echo-grpc"),
+        ("frames --distance=25ms-100mbit", "distance frames"),
+        ("fiveway --distance 25ms-100mbit", "distance"),
+        ("base --target http://elsewhere:8080", ""),
+        ("base --host http://elsewhere:8080", ""),
+        ("base --help", ""),
+        ("report results/a", ""),
+    ],
+)
+def test_what_else_decides(words: str, servers: str, tmp_path: Path) -> None:
+    """What runs is left alone; a distance needs its proxy; with an edge elsewhere, and where nothing is measured,
+    nothing is started."""
+    acts = call(tmp_path, "bench", *words.split(), up=("edge", "echo-http"))[2]
+    assert [act.partition("--no-deps ")[2] for act in acts if " up " in act] == ([servers] if servers else [])
+
+
+def test_without_the_stack_a_study_says_how_to_start_it(tmp_path: Path) -> None:
+    """It is not brought up by the way, with a model that nobody chose."""
+    status, said, acts = call(tmp_path, "bench", "base", up=())
+    assert (status, said, acts) == (1, "fiveway: the stack does not run: start the stack first (./scripts/up)\n", [])
+
+
+@pytest.mark.parametrize(
+    ("words", "study", "profile"),
+    [("up", "", ""), ("up", "fiveway", ""), ("up", "base", "transport"), ("up --profile transport", "", "transport")],
+)
+def test_up_starts_the_profile(words: str, study: str, profile: str, tmp_path: Path) -> None:
+    """Where it is asked for, and where the Locust page offers a study that needs it."""
+    status, said, acts = call(tmp_path, *words.split(), STUDY=study)
+    assert status == 0, said
+    compose = TRANSPORT if profile else "compose "
+    assert acts == [f"{compose}build", f"{compose}up --detach --wait"]
