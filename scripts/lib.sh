@@ -108,13 +108,26 @@ fit_cpus() {
   if [ -z "$(setting CPUS "")" ] && [ "$(docker info --format '{{.NCPU}}')" = 1 ]; then export CPUS=1; fi
 }
 
+# Whether Compose builds the images or pulls those of a release, by default of this checkout's: sets `get_images`.
+know_registry() {
+  local registry
+  registry=$(setting IMAGE_REGISTRY "")
+  [[ -z "$registry" || "$registry" == */ ]] || refuse "IMAGE_REGISTRY=$registry has no / at its end: write $registry/"
+  get_images=build
+  [ -n "$registry" ] || return 0
+  get_images=pull
+  IMAGE_TAG=$(setting IMAGE_TAG "v$(cat VERSION)")
+  export IMAGE_TAG
+}
+
 # What Compose must know of this machine; every verb calls it before it calls Compose.
 know_machine() {
   find_ca_bundle
   fit_cpus
+  know_registry
 }
 
-# The servers of the profile transport that a study asks. tests/unit/test_scripts_transport.py compares this with bench/studies.
+# The servers of the profile transport that a study asks. tests/unit/test_scripts_images.py compares this with bench/studies.
 transport_of() { # STUDY
   case $1 in
     base) echo echo-http echo-grpc ;;
@@ -131,5 +144,5 @@ ready_bench() {
   know_machine
   RESULTS=$(host machine results)
   export RESULTS
-  run docker compose --profile bench build --quiet bench
+  run docker compose --profile bench "$get_images" --quiet bench
 }

@@ -138,7 +138,7 @@ def disk() -> Iterator[Finding]:
     while not folder.is_dir():
         folder = folder.parent
     free, needed = machine.free_gb(folder), DISK_NEEDED_GB.get(machine.accelerator(), 0)
-    built = ("docker", "image", "inspect", "fiveway-triton", "fiveway-torchserve")
+    built = ("docker", "image", "inspect", "fiveway-triton:local", "fiveway-torchserve:local")
     if machine.accelerator() == "cpu" and ask(*built) is not None:
         yield ok("disk", f"{free} GB free at {folder}, and the images are built")
     elif free >= needed:

@@ -129,7 +129,7 @@ def test_an_edge_elsewhere(elsewhere: tuple[str, str]) -> None:
     volumes = ("--volume", f"{PROJECT}_artifacts:/artifacts:ro", "--volume", f"{OUTPUT}:/results")
     there = ("run", "--rm", "--user", "0:0", "--network", network, "--workdir", "/", "--env", "MPLCONFIGDIR=/tmp")
     some = ("--routes", "jpeg-http,onnx-http,onnx-grpc", "--batches", "1", "--concurrency", "4")
-    measure = ("fiveway-bench", "python", "-m", "bench", "fiveway", "--target", edge, *some, *SHORT)
+    measure = ("fiveway-bench:local", "python", "-m", "bench", "fiveway", "--target", edge, *some, *SHORT)
     found = result(folder_in(docker(*there, *volumes, *measure)))
     assert {cell["target"] for cell in found["cells"]} == {edge}
     assert found["environment"]["envoy"] == {"version": None, "config_sha256": None}

@@ -14,6 +14,7 @@ from tests.repository import ROOT
 
 OUTPUT = ROOT / "out"
 PHOTO = ROOT / "models" / "photos" / "otter_360x640.jpg"
+VERSION = (ROOT / "VERSION").read_text().strip()
 HTTP = {route for route in ROUTES if route.endswith("-http")}
 
 CARDS = """Object.fromEntries([...document.querySelectorAll('.card')].map(card => [card.id, {
@@ -31,6 +32,7 @@ async def test_a_photo_is_answered_by_every_http_route(tmp_path: Path) -> None:
         await page.evaluate("document.querySelector('#samples button').click()")
         await page.wait_for(ASKED, seconds=60)
         cards = await page.evaluate(CARDS)
+        assert await page.evaluate("document.querySelector('h1').innerText") == f"fiveway {VERSION}"
         assert "real weights" in await page.evaluate("document.getElementById('served').innerText")
         assert "OpenVINO" in await page.evaluate("document.getElementById('servers').innerText")
         await picture(page, "front-page", 1400)

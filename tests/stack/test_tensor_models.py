@@ -19,7 +19,7 @@ from tests.stack.test_triton_backend import serving as triton
 
 pytestmark = pytest.mark.slow
 
-MODELS_IMAGE = os.environ.get("MODELS_IMAGE", "fiveway-models")
+MODELS_IMAGE = os.environ.get("MODELS_IMAGE", "fiveway-models:local")
 
 
 @contextmanager

@@ -29,7 +29,7 @@ from tests.clients import tensor
 from tests.docker import docker, wait_until
 from tests.stack.onnx_models import NUMBERS, TABLE, WEIGHTS, make_broken, make_repository
 
-IMAGE = os.environ.get("TRITON_IMAGE", "fiveway-triton")
+IMAGE = os.environ.get("TRITON_IMAGE", "fiveway-triton:local")
 HARDENED = shlex.split(
     "--init --user=65532:65532 --read-only --tmpfs=/tmp:mode=1777 --cap-drop=ALL --security-opt=no-new-privileges "
     "--shm-size=256m --memory=3g --pids-limit=512"

@@ -8,6 +8,8 @@ import pytest
 
 from tests.repository import ROOT, files, scripts
 
+SCHEMA = "check-jsonschema --builtin-schema vendor.github"
+
 
 def check(*command: str | Path) -> None:
     """Run a checker at the root; its own words are the failure message."""
@@ -29,8 +31,11 @@ def check(*command: str | Path) -> None:
         "cloud-init schema --config-file cloud-init.yaml",
         " ".join(map(str, ["yamllint --strict", *files(".yaml", ".yml")])),
         " ".join(map(str, ["shellcheck", *scripts()])),
+        " ".join(map(str, [f"{SCHEMA}-workflows", *(ROOT / ".github/workflows").iterdir()])),
+        " ".join(map(str, [f"{SCHEMA}-issue-forms", *(ROOT / ".github/ISSUE_TEMPLATE").iterdir()])),
+        "check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml",
     ],
-    ids=lambda command: " ".join(command.split()[:2]),
+    ids=lambda command: re.sub(r" /.*|--builtin-schema ", "", command)[:40],
 )
 def test_a_checker_finds_nothing(command: str) -> None:
     """Each with the settings of its own file: pyproject.toml, .hadolint.yaml, .yamllint.yaml."""

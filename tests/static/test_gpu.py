@@ -14,14 +14,14 @@ from models.builder.spec import MODELS, ImageSpec, Spec
 from tests.repository import ROOT, compose
 
 # Everything that ACCELERATOR=gpu changes, as paths into the Compose model.
-BUILT = {"build.args.ACCELERATOR", "image"}
+BUILT = {"build.args.ACCELERATOR", "image", "pull_policy"}
 RESERVED = {"deploy.resources.limits.memory", "deploy.resources.limits.pids", "deploy.resources.reservations.devices"}
 DIFFERENT = {
     "jpeg-http": {*BUILT, *RESERVED, "environment.DEVICE"},
     "torchserve": {*BUILT, *RESERVED, "environment.DEVICE"},
     "triton": {
         *RESERVED, "build.args.TRITON_TAG", "build.target", "environment.DEVICE", "environment.JPEG_DECODER",
-        "environment.START_GRACE_S", "healthcheck.start_period", "image", "shm_size", "ulimits.memlock",
+        "environment.START_GRACE_S", "healthcheck.start_period", "image", "pull_policy", "shm_size", "ulimits.memlock",
         "ulimits.stack", "volumes",
     },
 }  # fmt: skip

@@ -94,5 +94,5 @@ def test_files_that_documents_name_exist(document: Path) -> None:
     for named in re.findall(r"`(?:\./)?([\w-]+/[\w./{}*-]*)`", text):
         if named.partition("/")[0] in folders and not re.search(r"[*{}]", named):
             assert (ROOT / named).exists() or (ROOT / document.parent / named).exists(), named
-    for script in re.findall(r"(?<![\w/])(?:\./)?scripts/([\w-]+)", text):
+    for script in re.findall(r"(?<![\w/])(?:\./)?scripts/([\w-]+(?:\.sh)?)", text):
         assert (ROOT / "scripts" / script).exists(), script

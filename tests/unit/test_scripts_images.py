@@ -1,4 +1,4 @@
-"""Which of the profile `transport` scripts/up and scripts/bench start, with a shell script in the place of docker."""
+"""What scripts/up and scripts/bench build, pull and start, with a shell script in the place of docker."""
 
 import os
 import subprocess
@@ -39,7 +39,7 @@ def call(folder: Path, *words: str, up: tuple[str, ...] = STACK, **variables: st
         [ROOT / "scripts" / words[0], *words[1:]], env=environment, capture_output=True, text=True, check=False
     )
     acts = [line.rpartition(" CA_BUNDLE=") for line in notes.read_text().splitlines()]
-    acts = [act for act in acts if {"build", "up", "run"} & set(act[0].split()) and "bench build" not in act[0]]
+    acts = [act for act in acts if {"build", "pull", "up", "run"} & set(act[0].split()) and "bench build" not in act[0]]
     assert {handed for _, _, handed in acts} <= {str(bundle)}, "each gets the host's CA bundle"
     return done.returncode, done.stdout + done.stderr, [asked for asked, _, _ in acts]
 
@@ -98,3 +98,17 @@ def test_up_starts_the_profile(words: str, study: str, profile: str, tmp_path: P
     assert status == 0, said
     compose = TRANSPORT if profile else "compose "
     assert acts == [f"{compose}build", f"{compose}up --detach --wait"]
+
+
+@pytest.mark.parametrize(
+    ("words", "pulled"), [("up", "compose pull"), ("bench frames", f"{TRANSPORT}pull frames")], ids=["up", "bench"]
+)
+def test_images_are_pulled_from_a_registry(words: str, pulled: str, tmp_path: Path) -> None:
+    """A prefix without its slash would be another image's name: it is refused before anything is pulled."""
+    status, said, acts = call(tmp_path, *words.split(), IMAGE_REGISTRY="registry.example/me/")
+    assert status == 0, said
+    assert pulled in acts
+    (tmp_path / "notes").unlink()
+    status, said, acts = call(tmp_path, *words.split(), IMAGE_REGISTRY="registry.example/me")
+    assert (status, acts) == (2, [])
+    assert "registry.example/me/" in said
