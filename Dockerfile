@@ -284,8 +284,7 @@ COPY --from=edge-files /usr/local/bin/envoy /usr/local/bin/
 COPY compose/envoy/run compose/envoy/healthy /usr/local/bin/
 COPY VERSION compose/envoy/envoy.yaml compose/envoy/front_page.html compose/envoy/*.lua proto/gen/fiveway_vision_v1.binpb /etc/envoy/
 COPY models/photos/*_360x640.jpg /etc/envoy/samples/
-RUN cd /etc/envoy \
-    && sed -i "s/\"version\":\"VERSION\"/\"version\":\"$(cat VERSION)\"/" envoy.yaml \
+RUN sed -i "s/\"version\":\"VERSION\"/\"version\":\"$(cat /etc/envoy/VERSION)\"/" /etc/envoy/envoy.yaml \
     && envoy --mode validate -c /etc/envoy/envoy.yaml
 USER 65532:65532
 ENTRYPOINT ["run"]
