@@ -44,8 +44,9 @@ def test_every_option_of_the_bench_is_in_its_table() -> None:
 
 @pytest.mark.parametrize("document", WRAPPED, ids=str)
 def test_lines_can_be_read(document: Path) -> None:
-    """At most 120 characters, but for tables, whose rows cannot be broken."""
+    """At most 120 characters, but for tables, whose rows cannot be broken; and README is short."""
     lines = (ROOT / document).read_text().splitlines()
+    assert len(lines) <= 110 or document != Path("README.md")
     assert not [line for line in lines if len(line) > 120 and not line.startswith("|")]
 
 
