@@ -5,7 +5,6 @@ counters are read -> the workers' shares are merged.
 """
 
 import os
-import socket
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -22,6 +21,7 @@ from bench.measure.cells import settings_of
 from bench.measure.launcher import Job, LoadError
 from bench.measure.measured import Cell, Visit, timed_ms
 from bench.measure.meter import CellUser, Meter
+from bench.measure.ports import free_port
 from locustfiles import serving, settings, tensors, toxiproxy
 from locustfiles.calls import model_of, requests_of
 from locustfiles.clients import CallError, grpcio
@@ -56,8 +56,7 @@ def visit(job: Job) -> Visit:
         raise LoadError(f"{cell.route}: {error}: the model builder makes the inputs (docker compose up)") from error
     user = type(cell.route, (CellUser,), {"route": route, "chosen": chosen})
     workers = 1 if cell.policy in (SHARED, PUBLISHED) or cell.gather else min(WORKERS, cell.users)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     children = [_fork_worker(port, cell, user, i, workers, job) for i in range(workers)]
     if cell.distance:  # after the fork: to find the proxy by its name starts a thread
         try:

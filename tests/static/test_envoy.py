@@ -10,7 +10,6 @@ import itertools
 import json
 import re
 import shutil
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -30,6 +29,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from torchserve import inference_pb2
 
+from bench.measure.ports import free_port
 from locustfiles.routes import ROUTES as LOADED
 from locustfiles.study_routes import WAYS
 from tests.clients import CHANNEL_OPTIONS, ROUTES, WITHOUT_MODEL, channel, raw_call
@@ -148,11 +148,6 @@ class Edge:
         (count,) = re.findall(rf"^cluster\.{route}\.upstream_rq_total: (\d+)$", page.decode(), re.M)
         assert status == 200
         return int(count)
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return int(free.getsockname()[1])
 
 
 @contextmanager

@@ -5,7 +5,6 @@ import io
 import json
 import os
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
@@ -16,6 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
+from bench.measure.ports import free_port
 from locustfiles import health
 from locustfiles.routes import ROUTES
 from tests.docker import wait_until
@@ -29,12 +29,6 @@ STEPS = ["onnx-http b1 c1", "onnx-http b4 c1", "onnx-http b1 c4"]
 HELD_S = 4
 """Twice the pause between two steps. (Importing the shape would import Locust, which patches this process.)"""
 GRPC = [name for name, route in ROUTES.items() if route.format.protocol == "gRPC"]
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port: int = free.getsockname()[1]
-        return port
 
 
 class Page:
