@@ -17,7 +17,7 @@ from scripts.host.machine import ask, setting
 
 OK, WARN, FAIL = "ok", "warn", "fail"
 SYSTEMS = ("debian-12", "debian-13", "ubuntu-22.04", "ubuntu-24.04")
-# The stack idles at 1.5 GB (docs/budgets.md); its model builder may take 4 GB.
+# The stack idles at 1.8 GB (docs/budgets.md); its model builder may take 4 GB.
 MEMORY_LEAST_MIB, MEMORY_ENOUGH_MIB = 3500, 7500
 VRAM_ENOUGH_MIB = 8000  # an estimate: three servers hold the model
 # What the engine holds after a first build, build cache included, with room to spare. cpu: docs/budgets.md has the
