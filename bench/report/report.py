@@ -120,10 +120,10 @@ class Part:
     def name(self) -> str:
         cell = self.rows[0].cell
         targets = {"edge": "through Envoy", "direct": "straight to the servers"}
-        words = [CONNECTIONS.get(cell.policy, cell.policy), targets.get(cell.target, f"through {cell.target}")]
-        words += [f"{cell.photo} photos", f"open loop at {cell.rate:g} requests/s" if cell.rate else ""]
+        said = [CONNECTIONS.get(cell.policy, cell.policy), targets.get(cell.target, f"through {cell.target}")]
+        said += [f"{cell.photo} photos", f"open loop at {cell.rate:g} requests/s" if cell.rate else ""]
         distance = distance_text(cell.distance) if cell.distance else ""
-        return ", ".join(filter(None, (*words, cell.size, distance, "all at once" * cell.gather)))
+        return ", ".join(filter(None, (*said, cell.size, distance, "all at once" * cell.gather)))
 
     @property
     def tables(self) -> list[Table]:
@@ -204,12 +204,12 @@ def parts(result: Result) -> list[Part]:
 def readme_table(result: Result, folder: str) -> str:
     """The README's table in Markdown, of the result's first setting; `folder` is where the result lies."""
     part = parts(result)[0]
-    words = {LATENCY: "p50 latency in ms, one caller:", THROUGHPUT: "Images per second:"}
+    captions = {LATENCY: "p50 latency in ms, one caller:", THROUGHPUT: "Images per second:"}
     about = f"{md.escaped(results.label(result))} Full report: [{Path(folder).name}]({folder})."
     blocks = [fill(about, 120, break_long_words=False, break_on_hyphens=False)]
     for table in part.tables:
-        if table.caption in words:
-            blocks += [words[table.caption], md.table(table)]
+        if table.caption in captions:
+            blocks += [captions[table.caption], md.table(table)]
     if any(row["marks"] for row in part.rows):
         blocks.append("† No verdict may rest on this cell. The report says why.")
     return "\n\n".join(blocks)
@@ -397,16 +397,16 @@ class Report:
     def commands(self) -> list[str]:
         """What measures this again."""
         facts = self.result.environment
-        words = ["./scripts/bench", self.result.study]
+        command = ["./scripts/bench", self.result.study]
         for name, value in sorted(self.result.options.items()):
             if value is None or value is False or value == []:
                 continue
-            words.append(f"--{name.replace('_', '-')}")
+            command.append(f"--{name.replace('_', '-')}")
             if value is not True:
-                words.append(",".join(map(str, value)) if isinstance(value, list) else str(value))
+                command.append(",".join(map(str, value)) if isinstance(value, list) else str(value))
         knobs = f"MODEL={shlex.quote(facts.model.name)} ACCELERATOR={shlex.quote(facts.accelerator or 'cpu')}"
         checkout = [f"git checkout {facts.commit}"] if facts.commit else []
-        return [*checkout, f"{knobs} ./scripts/up", shlex.join(words)]
+        return [*checkout, f"{knobs} ./scripts/up", shlex.join(command)]
 
 
 def _span(values: Iterable[float], form: str) -> str:
