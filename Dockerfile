@@ -7,9 +7,10 @@
 #   golang    python + Debian's Go                                  -> bench, distance, tests (a program each)
 #
 # Locked dependencies are a layer of their own, before any code. `pip-install` says how a private CA reaches pip, and why it compiles.
-# Our own code comes compiled from the stage `code`: a change of one line compiles once, and rebuilds only the images that have that file.
+# Our own code comes compiled from the stage `code`: a changed line is compiled once, and rebuilds only the images with
+# that file.
 
-# What compose/servers.gpu.yaml sets: which PyTorch, and which release of Triton.
+# Set by compose/servers.gpu.yaml: which PyTorch, and which release of Triton.
 ARG ACCELERATOR=cpu
 ARG TRITON_TAG=25.06-py3
 
@@ -110,8 +111,8 @@ RUN --mount=type=secret,id=ca pip-install /tmp/dali.txt --target /dali
 FROM triton AS triton-dali
 COPY --from=dali-files /dali /opt/tritonserver/backends/dali/wheel/dali
 
-# NVIDIA's server with its own backends: nothing of ours runs in it but the start, the health check, what `providers` prints, and the
-# decoding of photos by its Python backend. Not run on a GPU yet.
+# NVIDIA's server with its own backends. Ours in it are only the start, the health check, the command `providers`, and
+# the decoding of photos in its Python backend. Not run on a GPU yet.
 FROM nvcr.io/nvidia/tritonserver:${TRITON_TAG} AS triton-gpu
 ARG TRITON_TAG
 RUN install -d -o 65532 -g 65532 /engines
@@ -235,7 +236,7 @@ CMD ["python", "-m", "models.builder", "build"]
 FROM python AS load
 COPY requirements/locust.txt /tmp/
 RUN --mount=type=secret,id=ca pip-install /tmp/locust.txt
-# gevent and Locust look for settings in a home folder; there is one that can be read and written.
+# gevent and Locust look for settings in a home folder, so there is one that can be read and written.
 ENV HOME=/tmp \
     LOCUST_LOCUSTFILE=/app/locustfiles/locustfile.py
 

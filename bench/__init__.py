@@ -2,5 +2,5 @@
 
     plan -> run (one Locust process group per visit of a cell: group.py) -> statistics -> verdicts -> results -> report
 
-What a run measures is in measured.py; every other page takes it in or gives it out.
+measured.py has the types of what a run measures; the other modules take and return them.
 """

@@ -1,6 +1,5 @@
-"""A/A: one route against itself under two names, in quick runs. An honest instrument shows no difference.
-
-All of it is one Run: quick run number i has the blocks of its own, and is judged by them alone.
+"""A/A: one route against itself under two names, in quick runs. A correct instrument shows no difference. All quick
+runs are kept in one Run: each has its own blocks and is judged by these alone.
 """
 
 from collections import defaultdict
@@ -44,7 +43,7 @@ def judge(run: Run, blocks: int = QUICK_BLOCKS, resamples: int = statistics.RESA
 
 
 def quick_runs(run: Run, blocks: int) -> Iterator[Run]:
-    """The quick runs that are whole, each as a Run of its own with the blocks 1 to `blocks`."""
+    """The complete quick runs, each as a Run with the blocks 1 to `blocks`."""
     last = max((visit.block for _, visits in run.cells for visit in visits), default=0)
     for first in range(1, last - blocks + 2, blocks):
         part = [

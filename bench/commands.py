@@ -72,7 +72,7 @@ type _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 
 class _Defaults(argparse.ArgumentDefaultsHelpFormatter):
-    """Adds the default where there is one."""
+    """Adds the default to an option's help."""
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
         return super()._get_help_string(action) if action.default else action.help
@@ -123,7 +123,7 @@ def _checks(commands: _Commands) -> None:
 
 
 def _views(commands: _Commands) -> None:
-    """What is made of results: `report` beside its result, the others to stdout."""
+    """Documents made from results: `report` writes beside its result, the others to stdout."""
     command = commands.add_parser("report", help="judge a result again and rewrite its report")
     command.set_defaults(run=report)
     command.add_argument("result", type=Path, help=RESULT_HELP)
@@ -229,7 +229,7 @@ def against_itself(options: argparse.Namespace) -> int:
 
 
 def largest_batch(route: str, options: argparse.Namespace) -> int:
-    """The most items in one request that the served model takes; raises BadSetting, CallError, OSError."""
+    """The largest batch that the served model takes; raises BadSetting, CallError, OSError."""
     chosen = parsed_settings(Cell(route, route, target=options.target[0]), options.host)
     return MAX_BATCH if chosen.serving.images else model_of(ROUTES[route], chosen).largest
 
@@ -336,7 +336,7 @@ def new_folder(results_folder: Path, environment: dict[str, Any], name: str) -> 
 
 
 def shown(path: Path) -> str:
-    """A path in here as the user knows it: /results in the container is results in the checkout."""
+    """A path in the container as the user knows it: /results is results/ in the checkout."""
     return str(path).removeprefix("/")
 
 

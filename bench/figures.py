@@ -4,7 +4,7 @@ import math
 
 
 def figure(ratio: float) -> str:
-    """Two decimals, and as many more as keep it from reading as 1 when it is not."""
+    """Two decimals, or as many more as it takes to show that the number is not 1."""
     for decimals in (2, 3, 4):
         if round(ratio, decimals) != 1:
             return f"{ratio:.{decimals}f}"
@@ -17,7 +17,7 @@ def share(part: float) -> str:
 
 
 def digits(value: float | None) -> str:
-    """Three digits or all of the whole ones: 0.0123, 8.40, 59.2, 1,974; a dash for no value."""
+    """Three significant digits, or all digits before the point: 0.0123, 8.40, 59.2, 1,974; a dash for no value."""
     if value is None:
         return "–"
     places = 2 - math.floor(math.log10(abs(value))) if value else 0

@@ -1,7 +1,7 @@
 """A result as it is kept: result.json is a Result, and its JSON schema is made of these types.
 
-What was measured has its types in measured.py; here are where it was measured and what follows from it. A fact that
-nobody could give is None. A field with a default is absent from results that were written before it existed.
+measured.py has the types of the measurements; this module has the environment and the analysis. An unknown fact is
+None. A field with a default is absent from results that were written before it existed.
 """
 
 from dataclasses import asdict, dataclass, field
@@ -72,7 +72,7 @@ class Limits(Record, kw_only=True):
 
 
 class Service(Limits, kw_only=True):
-    """What ran of a Compose service."""
+    """The containers of a Compose service."""
 
     replicas: int
     image: str
@@ -159,12 +159,12 @@ class Environment(Record, kw_only=True):
 
 
 class Found(Record, kw_only=True):
-    """What the analysis says of a cell."""
+    """The analysis of a cell."""
 
     id: str
     """The id of one of the result's cells."""
     marks: list[str]
-    """Why this cell gets no verdict; empty: fit for verdicts."""
+    """The reasons against a verdict on this cell; empty if there are none."""
     notes: list[str]
     requests: int
     failures: int
@@ -212,7 +212,7 @@ class Ratio(Record, kw_only=True):
     """a / b, taken within blocks."""
 
     kind: str
-    """What differs between the two: protocol, format, engine, same, or a word of the study."""
+    """The factor in which the two differ: protocol, format, engine, same, or a word of the study."""
     a: str
     b: str
     """Ids of the two cells."""
@@ -223,7 +223,7 @@ class Ratio(Record, kw_only=True):
     policy: str
     target: str
     measure: Literal["p50_ms", "images_per_s", "received_bytes_per_image"]
-    """Bytes are counted, and set side by side for claims only."""
+    """A ratio of bytes: they are counted, and compared for claims only."""
     value: float | None
     low: float | None
     high: float | None
@@ -278,13 +278,13 @@ class QuickRuns(Record):
     same: int
     no_verdict: int
     different: list[str]
-    """What the other runs said."""
+    """The verdicts of the other runs."""
     width: float | None
     """Median of the upper limit divided by the lower one."""
 
 
 class Analysis(Record):
-    """What follows from a run."""
+    """The analysis of a run."""
 
     confidence: float
     resamples: int
@@ -312,7 +312,7 @@ class Result(Record, kw_only=True):
     schema: Literal[1] = SCHEMA
     """Version of this format."""
     study: str
-    """fiveway, aa, ...: what was set side by side."""
+    """The study: fiveway, aa, ..."""
     method: str
     """`fair`, or `published`: cold clients, fixed order, 30 calls, warm-up inside the metrics window."""
     started_at: str

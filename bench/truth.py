@@ -45,12 +45,12 @@ WRK_SCRIPT = Path(__file__).with_name("generators") / "wrk.lua"
 
 
 class GeneratorError(Exception):
-    """This generator did not measure this cell; the text is one line."""
+    """A generator could not measure a cell; the text is one line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a generator has to know of a cell: where the requests go, and what they are."""
+    """A cell as a generator needs it: the address and the requests."""
 
     cell: Cell
     address: str
@@ -83,7 +83,7 @@ def target(cell: Cell, host: str) -> Target:
 
 
 def unfit(cell: Cell) -> str:
-    """Why no generator can do what Locust does in this cell; empty where one can."""
+    """Why no generator can measure this cell; empty if one can."""
     http = ROUTES[cell.route].format.protocol == "HTTP"
     if cell.rate is not None:
         return "an open loop: the generators are closed loops, choose no rate"
@@ -182,7 +182,7 @@ def generate(about: Target, block: int, seconds: float) -> Visit:
 
 
 def run(command: Sequence[str], limit_s: float) -> str:
-    """stdout of a generator; raises GeneratorError when there is none. Nothing that it started is left over."""
+    """stdout of a generator; raises GeneratorError if it fails. All of its processes have ended then."""
     name = command[0]
     try:
         done = bounded.run(command, limit_s, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -249,7 +249,7 @@ def _generate(cell: Cell, host: str, block: int, seconds: float) -> Visit:
 
 
 def row(cell: Cell, locust: Sequence[Visit], truth: Sequence[Visit], ended: str = "") -> dict[str, Any]:
-    """What is known of one cell.
+    """The row of one cell.
 
     Intervals are {"value", "low", "high"}, low and high null below three blocks; only blocks that both measured count.
     `error` is Locust's p50 / the generator's - 1. `within_goal` is about its value alone, and null without one; `goal`
@@ -297,7 +297,7 @@ def row(cell: Cell, locust: Sequence[Visit], truth: Sequence[Visit], ended: str 
 def verdict(error: Mapping[str, float | None] | None) -> str:
     """`met` or `missed` where the whole interval of the error is within the goal or beyond it, else `inconclusive`.
 
-    A noisy machine, or fewer than three blocks, shows nothing: a small error by luck is no proof.
+    A noisy machine, or fewer than three blocks, shows nothing: a small error may be luck.
     """
     low, high = (error["low"], error["high"]) if error else (None, None)
     if low is None or high is None:

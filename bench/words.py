@@ -3,7 +3,7 @@
 `N times` and `N %` both say how much longer the slower of two takes: a ratio of times of 0.07 is 14 times faster, 0.83
 is 20 % faster and 1.2 is 20 % slower. A ratio of throughputs is turned into one of times first.
 
-The ratios here are result.Ratio, or anything that has its fields by name.
+The ratios here are result.Ratio, or objects with the same fields.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from bench.result import NO_DIFFERENCE, NO_VERDICT, same
 
 SPEED, SIZE = ("faster", "slower"), ("smaller", "larger")
 BYTES = "received_bytes_per_image"
-"""The one measure that is a size and no speed."""
+"""The one measure that is a size and not a speed."""
 NONE = "no difference is shown"
 TIMES = 1.495
 """From this ratio on it is `1.5 times`, below it `49 %`."""
@@ -104,7 +104,8 @@ def _amount(ratio: float) -> tuple[str, str]:
 
 
 def _amounts(*ratios: float) -> str:
-    """How far the nearest and the farthest of these ratios are from 1: `14 times`, `16 to 18 %`, `40 % to 2 times`."""
+    """The distance from 1 of the nearest and the farthest of these ratios: `14 times`, `16 to 18 %`, `40 % to 2
+    times`."""
     (least, unit), (most, other) = (_amount(found) for found in (min(ratios, key=_far), max(ratios, key=_far)))
     if (least, unit) == (most, other):
         return f"{most} {other}"

@@ -1,1 +1,1 @@
-"""The serving side of fiveway: one folder per protocol, what these share, and the upstreams they call."""
+"""The servers of fiveway: one folder per protocol, their shared code, and the upstreams that they call."""

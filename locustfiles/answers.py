@@ -1,7 +1,6 @@
-"""Is an answer for every image in? Cheap enough to be done after each call, outside of its clock.
-
-Values are not compared here: that the routes agree is checked before anything is measured. What it compares is what the
-readers (read_*) make of an answer: [N, D], a row of numbers per image. They raise ValueError, LookupError or TypeError.
+"""Checks that an answer has an embedding for every image, cheaply enough to run after each call, outside of its clock.
+Values are not compared here: before anything is measured the bench checks that the routes agree. It compares what the
+readers (read_*) return: [N, D], a row of numbers per image. They raise ValueError, LookupError or TypeError.
 """
 
 import itertools
@@ -24,8 +23,8 @@ from locustfiles.payloads import RawTensor
 
 FP32_BYTES = 4
 
-# An array that begins with a number: in every JSON answer of ours that is one embedding. Parsing 32 x 1,280 numbers
-# would hold up the other users of the process for milliseconds; this looks at the brackets only.
+# An array that begins with a number: in our JSON answers each is an embedding. Parsing 32 x 1,280 numbers would delay
+# the other users of the process by milliseconds, so only brackets are counted.
 _VECTOR = re.compile(rb"\[\s*-?\d")
 
 Check = Callable[[Answer, int], None]
@@ -33,7 +32,7 @@ Check = Callable[[Answer, int], None]
 
 
 class WrongAnswer(Exception):
-    """The call succeeded, and what came back is not an embedding for each image."""
+    """The call succeeded, but the answer does not have an embedding for each image."""
 
 
 def json_vectors(answer: Answer, images: int) -> None:

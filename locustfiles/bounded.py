@@ -1,4 +1,4 @@
-"""A command that is bounded in time, and of which nothing is left over."""
+"""Run a command with a time limit, and end all its processes."""
 
 import contextlib
 import os
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def run(command: Sequence[str], limit_s: float, **pipes: Any) -> "subprocess.CompletedProcess[str]":
-    """Run it to its end in a session of its own; whatever it started is killed then, or when this is interrupted.
+    """Run the command in its own session. When it ends, or this is interrupted, all its processes are killed.
 
     `pipes` are Popen's. Raises OSError when it cannot be started, subprocess.TimeoutExpired after `limit_s`.
     """

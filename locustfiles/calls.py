@@ -1,4 +1,4 @@
-"""What the users of a route send, and how the answers are checked: by the photos, or by the model's own metadata."""
+"""The requests of a route's users and the checks of the answers: for photos, or from the model's metadata."""
 
 from functools import partial
 
@@ -29,7 +29,7 @@ def check_of(route: Route, chosen: Settings) -> Check:
 
 
 def model_of(route: Route, chosen: Settings) -> tensors.Model:
-    """What Triton says of the model, which takes tensors, that this route asks. Raises as requests_of does."""
+    """Triton's metadata of the tensor model behind this route. Raises as requests_of does."""
     model = tensors.described(chosen.address(ROUTES["onnx-http"]), chosen.served(route), chosen.serving)
     if chosen.batch > model.largest:
         raise BadSetting(f"{model.name} takes {model.largest} at once: choose batch 1 to {model.largest}")

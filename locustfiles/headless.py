@@ -17,7 +17,7 @@ from typing import Any
 from locustfiles import bounded, settings
 from locustfiles.study_routes import offered
 
-# What Locust needs to start, and to stop its processes, beyond the run itself.
+# Seconds for Locust to start and to stop its processes, beyond the run itself.
 MARGIN_S = 90
 LOCUSTFILE = Path(__file__).with_name("locustfile.py")
 
@@ -58,7 +58,7 @@ def main() -> int:
 
 
 def problems_of(result: Mapping[str, Any], at_least: int) -> list[str]:
-    """Why a run failed, in words; empty when it did not."""
+    """Why a run failed; empty if it succeeded."""
     routes = result["routes"]
     problems = [f"{name}: no request was answered" for name, row in routes.items() if not row["requests"]]
     problems += [f"{error['route']}: {error['count']} x {error['error']}" for error in result["errors"]]

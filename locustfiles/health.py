@@ -1,7 +1,5 @@
-"""Container health, with nothing but the standard library: a check may not cost the load it watches.
-
-`python3 -I -S health.py master`: the page answers.
-`python3 -I -S health.py worker`: it does, and the master counts on this worker.
+"""Container health, with the standard library alone, so that checks cost the load little. `python3 -I -S health.py
+master`: the page answers. `python3 -I -S health.py worker`: the page answers and the master knows this worker.
 """
 
 import http.client
@@ -14,7 +12,7 @@ TIMEOUT_S = 5
 
 
 def workers(host: str, port: int = PORT) -> list[str]:
-    """Ids of the workers that answer the master. Each begins with its container's host name."""
+    """Ids of the workers that answer the master. Each id begins with its container's host name."""
     page = http.client.HTTPConnection(host, port, timeout=TIMEOUT_S)
     try:
         page.request("GET", "/stats/requests")

@@ -1,4 +1,4 @@
-"""What a Locust process does as it starts and as it ends: its options, its checks, its page, its last words."""
+"""Start and end of a Locust process: its options, its checks, its page, its last numbers."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from locustfiles.study_routes import WAYS
 
 # A worker of a restarted master finds out by missing heartbeats. Locust waits for 60 s, then ends the worker.
 locust.runners.MASTER_HEARTBEAT_TIMEOUT = 15
-# A worker that says nothing for 3 s is lost, says Locust. On two busy cores it may just be preparing 32 tensors.
+# Locust gives up a worker that is silent for 3 s. On two busy cores a worker may be preparing 32 tensors for that long.
 locust.runners.HEARTBEAT_LIVENESS = 10
 
 LAST_WORDS_S = 30
@@ -66,9 +66,8 @@ def start(environment: Environment, **_: object) -> None:
 
 
 def listen(environment: Environment) -> Table:
-    """Have this process record the live numbers or add them up; the table stays empty in a worker.
-
-    They begin anew when Locust's own do: with a new test, and when statistics are reset.
+    """Let this process record the live numbers (a worker) or add them up (the master). They restart with Locust's own:
+    with a new test, and when statistics are reset.
     """
     table, recorder, events, runner = Table(), Recorder(), environment.events, environment.runner
     assert runner
@@ -92,7 +91,7 @@ def listen(environment: Environment) -> Table:
 
 
 def hear_out(master: MasterRunner) -> None:
-    """End the workers, and wait until each has said that it goes: its last numbers come before that word."""
+    """End the workers, and wait until each has said goodbye: a worker's last numbers come before that message."""
     master.send_message("quit")
     with gevent.Timeout(LAST_WORDS_S, False):
         while master.clients:
@@ -128,7 +127,7 @@ def _row(entry: StatsEntry) -> dict[str, float]:
 
 def leave_at_once(worker: WorkerRunner, exit_code: int, **_: object) -> None:
     """End a worker here: closing gRPC channels while the interpreter goes down can hang."""
-    # ZeroMQ sends in the background: what is not sent yet, the last numbers among it, would be lost.
+    # ZeroMQ sends in the background: unsent messages, with the last numbers among them, would be lost.
     messages = worker.client.socket.context
     worker.client.close(linger=SENT_S * 1000)
     messages.term()

@@ -10,7 +10,7 @@ import locust  # noqa: F401  patches the standard library: first
 
 sys.path.append(str(Path(__file__).parents[1]))  # whatever folder Locust is started in
 
-from locustfiles import lifecycle  # noqa: F401  tells Locust what its processes do
+from locustfiles import lifecycle  # noqa: F401  registers Locust's event handlers
 from locustfiles.routes import ROUTES
 from locustfiles.study_routes import offered
 from locustfiles.user import RouteUser, offer

@@ -1,4 +1,5 @@
-"""Proof that the users of this process wait side by side: where they do not, numbers get better and nothing fails."""
+"""Checks that the users of this process wait concurrently. If they did not, nothing would fail, and latencies would
+look better."""
 
 import socket
 
@@ -12,7 +13,7 @@ from locustfiles.clients.http import HttpClient
 USERS = 4
 EVERYBODY = 3 * USERS
 WAIT_S = 0.2
-# A machine that is busy with something else can hold up this process for all of WAIT_S.
+# A busy machine can delay this process by all of WAIT_S.
 TRIES = 5
 
 

@@ -1,4 +1,4 @@
-"""What a request carries: photos and tensors, and their encoding for each wire format, done before any clock starts."""
+"""The contents of requests: photos and tensors, encoded for each wire format before any clock starts."""
 
 import base64
 import json
@@ -29,14 +29,14 @@ READY_BYTES = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Images:
-    """What one request is about: photos by name, the folder of their tensors, and the model as its server calls it."""
+    """The contents of one request: photos by name, the folder of their tensors, and the model's name at its server."""
 
     names: tuple[str, ...]
     tensors: Path | None
-    """None: there is none on this machine. Their values are then rough."""
+    """None: this machine has no such folder. Tensors are then approximate."""
     served: str
     size: str = ""
-    """What is asked for where a photo is not the question, in the words of its study: `10000` vectors."""
+    """The requested size where no photo is sent, in the unit of its study, e.g. `10000` vectors."""
     turn: int = 0
     """Which of the requests of that size, from 0: as many as Format.turns says."""
 
@@ -69,7 +69,7 @@ def _size(name: str) -> str:
     return name.rpartition("_")[2]
 
 
-@lru_cache(maxsize=16)  # an entry for each route; what an earlier run chose makes room
+@lru_cache(maxsize=16)  # an entry for each route; entries of earlier runs are dropped
 def payloads(encode: Encoder, served: str, tensors: Path | None, size: str, batch: int) -> tuple[Payload, ...]:
     """The requests of `batch` images that a user sends in turn; each goes on where the one before it ended.
 
@@ -166,12 +166,12 @@ def _jpegs(images: Images) -> Sequence[bytes]:
 
 
 def tensor(images: Images) -> NDArray[np.float32]:
-    """[N,3,224,224], the photos as the server's own preprocessing makes them; without the builder's folder, roughly."""
+    """[N,3,224,224], the photos after the server's own preprocessing; approximate without the builder's folder."""
     folder = images.tensors
     return np.stack([_prepared(folder / f"{name}.npy") if folder else _rough(name) for name in images.names])
 
 
-# Read once: what it costs to encode a request is a column of its own, and reading files is no part of it.
+# Read once: encoding a request is timed in a column of its own, and reading files must not be part of it.
 @cache
 def _jpeg(name: str) -> bytes:
     return (PHOTOS / f"{name}.jpg").read_bytes()
@@ -184,7 +184,8 @@ def _prepared(path: Path) -> NDArray[np.float32]:
 
 @cache
 def _rough(name: str) -> NDArray[np.float32]:
-    """A photo as [3,224,224] from 0 to 1, without the model's own preprocessing: good for load, not for its answers."""
+    """A photo as [3,224,224] from 0 to 1, without the model's own preprocessing: enough for load, but answers mean
+    nothing."""
     pixels = simplejpeg.decode_jpeg(_jpeg(name))
     rows, columns = (np.arange(SIDE) * size // SIDE for size in pixels.shape[:2])
     return pixels[rows][:, columns].transpose(2, 0, 1).astype(np.float32) / np.float32(255)

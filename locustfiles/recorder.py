@@ -29,7 +29,7 @@ class Histogram:
         self._counts.record_value(min(max(round(seconds * 1e6), LOWEST_US), HIGHEST_US), calls)
 
     def merge(self, encoded: str) -> None:
-        """Add another histogram in its encoded form; raises ValueError when it is not one."""
+        """Add another histogram in its encoded form; raises ValueError if it is invalid."""
         try:
             self._counts.decode_and_add(encoded.encode())
         except Exception as error:  # the library's own exceptions share no base class

@@ -1,4 +1,4 @@
-"""The routes: what each one is called, where it goes, what it sends and how its answers are checked.
+"""The routes: the name, address, requests and answer checks of each.
 
 One name per route: Envoy's cluster, Locust's user class, the row of a result. A new route is one more row of ROUTES.
 """
@@ -22,7 +22,7 @@ class Format:
     encode: payloads.Encoder
     check: answers.Check
     read: Callable[[Answer], Any]
-    """What a program does with an answer before it can use it: its time is a column of its own. Answers to the same
+    """Turns an answer into data that a program can use. Its time is a column of its own. Answers to the same
     question are equal in this form, whatever carried them (numpy arrays nearly so)."""
     headers: Mapping[str, str] = field(default_factory=dict)
     max_batch: int = MAX_BATCH
@@ -35,7 +35,7 @@ class Format:
     messages: str = UNARY
     """grpcio: how many messages a call has, one of UNARY, ANSWERS and BOTH."""
     client: Callable[[Endpoint], Client] | None = None
-    """What makes the client of another protocol than HTTP/1.1 and gRPC: of an Endpoint."""
+    """Makes the client, from an Endpoint, for another protocol than HTTP/1.1 and gRPC."""
     turns: int = 1
     """How many different requests of one size are sent in turn: see Images.turn."""
     tolerance: float = 0.0
@@ -55,19 +55,20 @@ class Route:
     """host:port of its server inside the network; None where Envoy itself is part of the server."""
     format: Format
     suffix: str = ""
-    """What its server adds to the served model's name: `_trt` is its accelerated twin, `_jpeg` takes photos."""
+    """The suffix of the model's name at its server: `_trt` is the accelerated model, `_jpeg` the one that takes
+    photos."""
     headers: Mapping[str, str] = field(default_factory=dict)
     of: str = ""
-    """A study's row that asks an existing route in another way: that route's name, by which Envoy counts it."""
+    """For a study's row that asks an existing route in another way: that route's name, under which Envoy counts it."""
     method: str = "POST"
     asks: str = ""
-    """Where an answer is no embedding: what is asked, in one word. Answers to the same word are equal once read."""
+    """If answers are not embeddings: what is asked, in one word. Answers to the same word are equal once read."""
     modelless: bool = False
     """Its server has no model: it answers whatever is served."""
 
     @property
     def cluster(self) -> str:
-        """What Envoy calls the route."""
+        """The route's name at Envoy."""
         return self.of or self.name
 
 

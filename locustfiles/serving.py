@@ -1,7 +1,6 @@
-"""What the stack serves now: as /artifacts/serving.json says, which the models service writes and scripts/swap changes.
-
-A machine without that file, where Locust runs outside of the stack, asks Triton over the stack's one port for the model
-that MODEL names.
+"""What the stack serves now, from /artifacts/serving.json, which the models service writes and scripts/swap changes. If
+Locust runs outside of the stack, without that file, it asks Triton over the stack's port about the model that MODEL
+names.
 """
 
 import json
@@ -23,22 +22,21 @@ SIDE = 224
 
 
 class NothingServed(OSError):
-    """Nothing says what is served; the text says what to do."""
+    """It is unknown what is served; the text says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """`model` is what the routes onnx-* ask, `models` all that Triton holds: `<model>_trt` and `<model>_jpeg`, where
-    they are, are what trt-* and onnx-jpeg-* ask.
-
-    `images`: it takes photos, so every route can ask it; else the model takes tensors of any kind, on KServe's routes.
+    """`model` is the model of the routes onnx-*. `models` are all models in Triton: trt-* ask `<model>_trt` and
+    onnx-jpeg-* ask `<model>_jpeg`, if it has them. `images`: the model takes photos, so every route can ask it.
+    Otherwise it takes tensors of any kind, on KServe's routes.
     """
 
     model: str
     models: tuple[str, ...]
     images: bool
     since: int = 0
-    """When that was chosen, in ns: what is known of a model holds for this choice only."""
+    """Time of that choice, in ns: cached facts about a model are valid for this choice only."""
     tensors: Path | None = None
     """The model builder's folder with a tensor per photo, where this machine has it."""
 
@@ -48,7 +46,7 @@ def artifacts() -> Path:
 
 
 def now(edge: str = "") -> Serving:
-    """What is served. `edge`: host:port of a stack that is asked where there is no file. Raises NothingServed."""
+    """What is served. `edge`: host:port of the stack to ask if there is no file. Raises NothingServed."""
     path = artifacts() / "serving.json"
     if edge and not path.exists():
         return _asked(edge, os.environ.get("MODEL") or DEFAULT_MODEL)
@@ -66,7 +64,7 @@ def now(edge: str = "") -> Serving:
 
 @cache
 def _asked(edge: str, model: str) -> Serving:
-    """What Triton behind `edge` holds of a model, asked once by each process. Raises NothingServed."""
+    """The variants of a model that Triton behind `edge` holds, asked once per process. Raises NothingServed."""
     try:
         about = get_json(edge, f"/v2/models/{quote(model)}")
     except (CallError, ValueError) as error:

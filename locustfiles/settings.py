@@ -1,4 +1,4 @@
-"""What a run can choose besides Locust's own options: declared once for the command line, the page and the workers."""
+"""The options of a run besides Locust's own, declared once for the command line, the page and the workers."""
 
 import os
 import re
@@ -18,11 +18,11 @@ from locustfiles.study_routes import WAYS, first_size
 EDGE, DIRECT = "edge", "direct"
 PHOTOS = (*photo_sizes(), ALL)
 CHOICES = ("batch", "photo", "target", "policy", "size", "distance")
-"""What a run can choose: fields of Settings, options of a command line, fields of the page's form."""
+"""The options of a run: fields of Settings, options of a command line, fields of the page's form."""
 
 
 class BadSetting(ValueError):
-    """A choice that cannot be run; the text says what to choose instead."""
+    """An invalid choice; the text says what to choose instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +48,14 @@ class Settings:
         return direct_address(route.direct) if self.target == DIRECT and route.direct else edge_address(self.target)
 
     def served(self, route: Route) -> str:
-        """What the model that `route` asks is called at its server; raises BadSetting where there is none."""
+        """The name of `route`'s model at its server; raises BadSetting if there is no such model."""
         if why := unfit(route, self.serving):
             raise BadSetting(f"{route.name}: {why}")
         return "" if route.modelless else self.serving.model + route.suffix
 
 
 def unfit(route: Route, now: Serving) -> str:
-    """Why a route makes no sense for what is served; empty when it does."""
+    """Why a route cannot ask the served model; empty if it can."""
     if route.modelless:
         return ""
     if not now.images and not route.format.tensors:
@@ -74,12 +74,13 @@ def serving_at(host: str | None) -> Serving:
 
 
 def fit(names: Iterable[str], now: Serving) -> list[str]:
-    """Those of the routes that make sense for what is served."""
+    """Those of the routes that can ask the served model."""
     return [name for name in names if not unfit(WAYS[name], now)]
 
 
 def command_line(description: str) -> ArgumentParser:
-    """For a command that asks routes: which ones, where, and the choices of a run, which `chosen` reads."""
+    """Add the options of a command that asks routes: the routes, the edge, and the settings of a run. `chosen` reads
+    them."""
     parser = ArgumentParser(description=description)
     all_of_them = "default: all that make sense for the served model"
     parser.add_argument("routes", nargs="*", metavar="ROUTE", help=all_of_them)
@@ -89,8 +90,8 @@ def command_line(description: str) -> ArgumentParser:
 
 
 def chosen(parser: ArgumentParser, every: Iterable[str]) -> tuple[Namespace, list[str], Settings]:
-    """The options, the routes, and the run. The routes are those named, else of `every` those that make sense for what
-    is served. The process ends where they cannot be run."""
+    """The options, the routes, and the run. The routes are those named, else those of `every` that can ask the served
+    model. Invalid choices end the process."""
     options = parser.parse_args()
     try:
         names = options.routes or fit(every, serving_at(options.host))
@@ -122,7 +123,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--target", default=EDGE, help=target)
     policy = "; ".join(f"{name}: {meaning}" for name, meaning in POLICIES.items())
     parser.add_argument("--policy", choices=list(POLICIES), default=POOLED, help=f"{policy}.")
-    size = "What a study's rows ask for where no photo is the question: vectors, values. Routes of the stack: none."
+    size = "Size of a study's requests without photos: vectors or values. Not for the stack's routes."
     parser.add_argument("--size", default=first_size(), help=size)
     distance = """Round trip and bandwidth, like 150ms-100mbit, that the proxy of profile `transport` puts in front of
         the edge. Empty: nothing between."""

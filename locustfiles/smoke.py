@@ -1,8 +1,8 @@
 """One request per route, one after the other: `python -m locustfiles.smoke [--host URL] [--wait S] [ROUTE ...]`.
 
 Prints `jpeg-http ok 23 ms` or the error, per route; exit status 1 when a route did not answer. It sends what the users
-of a load test send, with their clients, and checks the answers as they do. Unless routes are named, those that make no
-sense for the served model are only named, with the reason.
+of a load test send, with their clients, and checks the answers as they do. Unless routes are named, those that cannot
+ask the served model are listed with the reason instead.
 """
 
 import sys

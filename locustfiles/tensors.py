@@ -37,7 +37,8 @@ DRAWN = 8
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """An input or output; `shape` without the batch, -1 for a free dimension. `value` is all that an input holds."""
+    """An input or output; `shape` without the batch, -1 for a free dimension. `value` fills an input instead of random
+    data."""
 
     name: str
     datatype: str
@@ -47,7 +48,7 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """What a model takes and gives. `max_batch` 0: its shapes have no batch dimension of Triton's."""
+    """The inputs and outputs of a model. `max_batch` 0: Triton adds no batch dimension to its shapes."""
 
     name: str
     inputs: tuple[Tensor, ...]
@@ -62,9 +63,8 @@ class Model:
 
 @lru_cache(maxsize=16)
 def described(address: str, model: str, _served: Serving) -> Model:
-    """What Triton, at `address` (host:port, HTTP), says of a model; asked once per choice of what is served.
-
-    Raises CallError.
+    """Metadata of a model from Triton at `address` (host:port, HTTP), asked once per choice of what is served. Raises
+    CallError.
     """
     config, metadata = (get_json(address, f"/v2/models/{quote(model)}{page}") for page in ("/config", ""))
     max_batch = int(config.get("max_batch_size", 0))
@@ -97,7 +97,7 @@ def encode(protocol: str, model: Model, items: Sequence[Mapping[str, Array]], st
 
 
 def inputs(model: Model) -> list[dict[str, Array]]:
-    """The items that requests are made of, without a batch dimension. Raises CallError for what cannot be made."""
+    """The items that requests are made of, without a batch dimension. Raises CallError for unsupported inputs."""
     rng = np.random.default_rng(SEED)
     return [{one.name: _drawn(rng, one) for one in model.inputs} for _ in range(DRAWN)]
 

@@ -1,8 +1,8 @@
-"""How far away the clients are: Toxiproxy between them and the edge (compose/transport.yaml).
+"""Simulated distance: Toxiproxy between the clients and the edge (compose/transport.yaml).
 
-It delays and limits the bytes of a connection in both directions. Both ends of every TCP connection are near all the
-same, so a toxic of our own (compose/toxiproxy/tcp.go) has what a new one costs over a distance: a round trip
-for its handshake, and slow start. Nothing is ever lost on this way.
+It delays and limits the bytes of a connection in both directions. Both ends of every TCP connection are still near. So
+our Toxiproxy plug-in (compose/toxiproxy/tcp.go) simulates what a new connection costs over a distance: a round trip for
+its handshake, and slow start. No packet is ever lost.
 """
 
 import json
@@ -20,7 +20,7 @@ TIMEOUT_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Distance:
-    """A way between client and edge."""
+    """A distance between client and edge."""
 
     round_trip_ms: int
     mbit_per_s: int
@@ -55,7 +55,7 @@ def apply(text: str) -> None:
 
 
 def _ask(method: str, path: str, body: object = None) -> list[dict[str, str]]:
-    """The JSON of an answer; [] where there is none."""
+    """The JSON of an answer; [] if it is empty."""
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(API + path, data, {"content-type": "application/json"}, method=method)
     try:

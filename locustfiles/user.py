@@ -1,4 +1,5 @@
-"""The one user there is: send a ready request, stop the clock, look at the answer, report. Routes differ in data."""
+"""The only user class: send a ready request, stop the clock, check the answer, report it. Routes differ in data
+only."""
 
 import itertools
 import time
@@ -27,7 +28,7 @@ _started = itertools.count()
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call, over: times on time.perf_counter's clock, `start` as scheduled where there is a schedule."""
+    """A finished call: times on time.perf_counter's clock, `start` as scheduled if there is a schedule."""
 
     payload: Payload
     answer: Answer
@@ -81,7 +82,7 @@ class RouteUser(User):
         self._opened += 1
 
     def choose(self) -> settings.Settings:
-        """What this run has chosen."""
+        """The settings of this run."""
         return settings.parse(vars(self.environment.parsed_options) | {"host": self.host}, [self.route.name])
 
     def turn(self) -> float | None:
@@ -108,7 +109,7 @@ class RouteUser(User):
             gevent.sleep(PAUSE_AFTER_FAILURE_S)
 
     def report(self, call: Call) -> None:
-        """Tell Locust, and whoever listens to its request event (locustfiles.page.live)."""
+        """Report the call to Locust, and to the listeners of its request event (locustfiles.page.live)."""
         about = {"images": call.payload.images, "sent": len(call.payload.body), "connections": self._opened}
         self._opened = 0
         self.environment.events.request.fire(

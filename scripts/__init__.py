@@ -1,1 +1,1 @@
-"""The verbs: bash that looks at its arguments; `host` is their logic."""
+"""The scripts: bash that checks arguments. Their logic is in `host`."""

@@ -1,6 +1,7 @@
 # shellcheck shell=bash
-# What the verbs share: how they are asked, how they speak, what must work before there is a Python. A verb sources it first: it is strict
-# and at the root of the repository from there on. The comment at a verb's head is what --help prints.
+# Shared by the scripts: arguments, messages, and everything that must work before there is a Python. A script sources
+# it first. From then on the shell is strict and in the root of the repository. --help prints the comment at the
+# script's head.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -18,10 +19,10 @@ die() { # TEXT [STATUS]
   exit "${2:-1}"
 }
 
-# A call that cannot be meant.
+# Wrong arguments: exit status 2.
 refuse() { die "$1" 2; }
 
-# takes "WORD ..." ARG...: refuse what is not one of the words.
+# takes "WORD ..." ARG...: refuse arguments other than these words.
 takes() {
   local argument words=$1
   for argument in "${@:2}"; do
@@ -29,7 +30,7 @@ takes() {
   done
 }
 
-# Images of Debian and Ubuntu servers have a Python, and scripts/engine brings it where there is none.
+# Debian's and Ubuntu's server images have a Python. scripts/engine installs it on other machines.
 need_python() {
   python3 -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null || die "Python 3.10 or newer is not here: apt-get install python3"
 }
@@ -120,7 +121,7 @@ know_registry() {
   export IMAGE_TAG
 }
 
-# What Compose must know of this machine; every verb calls it before it calls Compose.
+# Facts about this machine for Compose. Every script calls this before it calls Compose.
 know_machine() {
   find_ca_bundle
   fit_cpus
@@ -138,7 +139,7 @@ transport_of() { # STUDY
   esac
 }
 
-# What scripts/bench and scripts/compare begin with: the image of the checkout as it is, and the folder of the results.
+# The start of scripts/bench and scripts/compare: the image of this checkout, and the folder of the results.
 ready_bench() {
   engine_answers || die "no Docker engine is running: start the stack first (./scripts/up)"
   know_machine

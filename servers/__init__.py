@@ -1,1 +1,1 @@
-"""Ours, inside servers that are not."""
+"""Our code inside other projects' servers."""

@@ -1,4 +1,4 @@
-"""What both servers' parts of scripts/swap share."""
+"""Shared by the parts of scripts/swap that run in Triton's and TorchServe's containers."""
 
 import sys
 import time
@@ -17,7 +17,7 @@ def main(server: str, about: str | None, steps: Mapping[str, Callable[[], object
         steps[step]()
     except (RuntimeError, OSError) as error:
         _, triton, reason = " ".join(str(error).split()).rpartition('{"error":"')
-        if triton:  # its own words, without the traceback that follows them
+        if triton:  # the server's message, without its traceback
             reason = reason.partition(r"\n")[0]
         print(f"{server}: {reason}", file=sys.stderr)
         return 1

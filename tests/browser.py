@@ -50,7 +50,7 @@ class Page:
         return answer["result"].get("value")
 
     async def wait_for(self, expression: str, *, seconds: float = 20) -> Any:
-        """The first truthy value of the expression; fails with the page's text when there is none in time."""
+        """The first truthy value of the expression; fails with the page's text if none comes in time."""
         end = time.monotonic() + seconds
         while not (value := await self.evaluate(expression)):
             if time.monotonic() > end:

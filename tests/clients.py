@@ -86,7 +86,7 @@ def request(method: str, path: str, body: bytes = b"", **headers: str) -> Reply:
 
 
 def error_text(body: bytes | str) -> str:
-    """The message in an error body: `error.message` of ours, `error` of Triton's form, `message` of TorchServe's."""
+    """The message in an error body: `error.message` in our form, `error` in Triton's, `message` in TorchServe's."""
     found = json.loads(body)
     error = found.get("error", found)
     return str(error) if isinstance(error, str) else str(error["message"])

@@ -58,7 +58,7 @@ def health(inspected: dict[str, Any]) -> str:
 
 
 def wait_until[T](ask: Callable[[], T | None], what: str, *, seconds: float, every: float = 0.5) -> T:
-    """The first truthy answer; fails with `what` when there is none in time. An exception counts as no answer yet."""
+    """The first truthy answer; fails with `what` if none comes in time. An exception counts as no answer yet."""
     end = time.monotonic() + seconds
     last: object = None
     while True:

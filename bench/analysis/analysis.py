@@ -1,6 +1,7 @@
 """From a Run to cells with intervals, and ratios with verdicts and reasons: "analysis" in result.json.
 
-A ratio gets a verdict only when nothing speaks against either cell (its *marks*) and what differs is what is claimed.
+A ratio gets a verdict only if neither cell has a *mark* (a reason against one), and if the two cells differ in the
+claimed factor alone.
 """
 
 from collections import Counter
@@ -23,23 +24,25 @@ from locustfiles.recorder import MIN_CALLS
 from locustfiles.study_routes import WAYS
 
 LOST = 0.01
-"""The share of calls that may fail, or start late in an open loop, before the rest no longer stands for all."""
+"""The share of calls that may fail, or start late in an open loop. Above it the other calls do not represent the
+cell."""
 P50: Final = "p50_ms"
 PERCENTS: Mapping[str, tuple[float, int]] = {f"p{percent:g}_ms": (percent, MIN_CALLS[percent]) for percent in MIN_CALLS}
 """Percentile -> the percentage, and how many calls it needs."""
 
 SERVER_CPU = "server.cpu"
-"""The stage in which a server says what CPU time a call took it."""
+"""The Server-Timing stage with the server's CPU time per call."""
 SAME, PROTOCOL = "same", "protocol"
 Verdict = Literal["lower", "higher", "no difference shown", "no verdict"]
 
 SHOWN = 0.05
-"""A factor is named as a reason when it differs by this share of the larger; a part of the time, of the call."""
+"""A factor is named as a reason if it differs by this share of the larger value, a part of the time by this share of
+the call."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A cell with what was measured of it."""
+    """A cell with its measurements."""
 
     cell: Cell
     visits: Sequence[Visit]
@@ -50,9 +53,8 @@ class Measured:
 
 
 def analyse(run: Run, *, price_per_hour: float | None = None, resamples: int = statistics.RESAMPLES) -> Analysis:
-    """Cells, ratios and hypotheses of a run. The same run always gives the same numbers.
-
-    The price is for the machine that serves, in any currency: the cost is in the same.
+    """Cells, ratios and hypotheses of a run. The same run always gives the same numbers. The price is that of the
+    serving machine, in any currency; costs are in the same currency.
     """
     study = STUDIES.get(run.study)
     cells = [_measure(run, cell, visits, price_per_hour, resamples) for cell, visits in run.cells]
@@ -79,7 +81,7 @@ def _measure(run: Run, cell: Cell, all_visits: Sequence[Visit], price: float | N
     throughput = intervals.get(IMAGES_PER_S)
     requests, failures = sum(v.requests for v in visits), sum(v.failures for v in visits)
     images = (requests + failures) * cell.batch
-    # No call is without bytes: none at all means that they could not be counted.
+    # Every call has bytes: 0 means that they could not be counted.
     counts = (sum(getattr(v, f"{way}_bytes") for v in visits) for way in ("sent", "received"))
     sent, received = (count / images if count and images else None for count in counts)
     splits = [parts for visit in visits if (parts := split.split(visit))]
@@ -114,8 +116,8 @@ def _measure(run: Run, cell: Cell, all_visits: Sequence[Visit], price: float | N
 
 
 def _estimates(run: Run, cell: Cell, windows: Sequence[Window], resamples: int) -> dict[str, Estimate]:
-    """Throughput, and the percentiles that there are calls enough for. By the published method serial throughput is
-    batch / p50, as published."""
+    """Throughput, and each percentile that has enough calls. With the published method, serial throughput is batch /
+    p50, as published."""
     calls = sum(window.calls for window in windows)
     percents = {name: percent for name, (percent, least) in PERCENTS.items() if calls >= least}
     found = statistics.estimates(windows, cell.id, percents, resamples)
@@ -127,7 +129,7 @@ def _estimates(run: Run, cell: Cell, windows: Sequence[Window], resamples: int) 
 
 
 def _doubts(run: Run, cell: Cell, visits: Sequence[Visit], windows: Sequence[Window]) -> tuple[list[str], list[str]]:
-    """Why this cell gets no verdict (its marks), and what is worth knowing and no obstacle (its notes): a line each."""
+    """The reasons against a verdict on this cell (marks), and remarks that do not prevent one (notes): a line each."""
     marks: list[str] = []
     measured = {window.block for window in windows}
     notes = [f"block {v.block} has no call in its steady window" for v in visits if v.block not in measured]
@@ -251,7 +253,7 @@ def _ratio(
 
 
 def doubt_what_may_be_chance(ratios: Sequence[Ratio]) -> None:
-    """Take back the differences that so many comparisons would show by chance."""
+    """Withdraw the differences that this many comparisons would show by chance."""
     judged = [(ratio, ratio.p_value) for ratio in ratios if ratio.p_value is not None]
     limit = statistics.beyond_chance([p_value for _, p_value in judged])
     for ratio, p_value in judged:
@@ -261,7 +263,7 @@ def doubt_what_may_be_chance(ratios: Sequence[Ratio]) -> None:
 
 
 def _divide(run: Run, a: Measured, b: Measured, measure: str, resamples: int) -> tuple[Estimate | None, int]:
-    """a / b over the blocks that both have, and how many those are."""
+    """The ratio a / b over the blocks that both have, and the number of these blocks."""
     windows = statistics.shared(a.windows, b.windows)
     blocks = len(windows[0])
     found = [
@@ -274,7 +276,7 @@ def _divide(run: Run, a: Measured, b: Measured, measure: str, resamples: int) ->
 
 
 def _verdict(low: float | None, high: float | None, reasons: Sequence[str]) -> Verdict:
-    """What a ratio with these limits says; `reasons` are why it says nothing."""
+    """The verdict of a ratio with these limits. `reasons` say why there can be none."""
     if low is None or high is None or reasons:
         return NO_VERDICT
     if low <= 1 <= high:
@@ -290,7 +292,7 @@ def _text(ratio: Ratio, reasons: Sequence[str]) -> str:
 
 
 def _unequal_connections(a: Measured, b: Measured) -> str | None:
-    """What differs between the connections of two cells, visit by visit, beyond what failed calls explain; else None.
+    """The difference between two cells' connections, visit by visit, that failed calls do not explain; else None.
 
     A failed call may cost a connection. Cold calls have one each, so there the calls are subtracted, and one in a
     hundred may need another.

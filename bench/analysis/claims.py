@@ -39,13 +39,13 @@ Factors = Mapping[str, Mapping[str, Any]]
 
 
 class Ratio(Protocol):
-    """A result.Ratio, or what has its fields by name."""
+    """A result.Ratio, or an object with the same fields."""
 
     def __getitem__(self, name: str, /) -> Any: ...
 
 
 def judge(study: Study, cells: Factors, ratios: Sequence[Ratio], found: Iterable[Found] = ()) -> list[Judged]:
-    """A verdict per claim; `found` is what the analysis says of the cells, for their causes."""
+    """A verdict per claim; `found` has the analysed cells, which name the causes."""
     first = next(iter(cells.values()), {})
     ours = {id_ for id_, cell in cells.items() if all(cell[name] == first[name] for name in study.setting)}
     here = [ratio for ratio in ratios if ratio["a"] in ours]

@@ -1,1 +1,1 @@
-"""Measuring: cells, visits, and what counts them."""
+"""Measuring: cells, visits, and the counters around them."""

@@ -1,4 +1,4 @@
-"""A cell as the load's own choices."""
+"""A cell as settings of the load (locustfiles.settings)."""
 
 from typing import Any
 

@@ -1,9 +1,9 @@
-"""What others counted while we measured: Envoy, Triton, and the kernel's network interfaces, around a window of calls.
+"""The counters of Envoy, Triton and the kernel's network interfaces, before and after a window of calls.
 
-Read while no call is under way, before and after. What a reading itself costs (connections, bytes) is in no
-difference, also not in that over several readings of one process.
+They are read while no call is in progress. The connections and bytes of a reading itself are subtracted, also over
+several readings of one process.
 
-A server's count of our calls is exact because it is told from its health probes, which go past the edge:
+A server's count of our calls is exact, because its health probes, which bypass the edge, can be told apart:
 
 - through the edge, the edge's own count says how many calls were ours; Triton's must reach it;
 - direct with a batch above 1, probes are the executions' odd images: a probe has one image, each call `batch`;
@@ -39,7 +39,8 @@ UPTIME = "server.uptime"
 
 TIMEOUT_S = 5.0
 REST_S, LIMIT_S = 0.02, 1.0
-"""A server counts a call a moment after its answer: counters are read until they stay for REST_S, at most LIMIT_S."""
+"""A server counts a call a moment after its answer, so counters are read until they stay the same for REST_S, for at
+most LIMIT_S."""
 RESTART_S = 10.0
 """Envoy renews its uptime every 5 s: two starting times further apart than this are two processes."""
 
@@ -57,12 +58,12 @@ JPEG, PREPROCESS = "_jpeg", "_preprocess"
 _Unreadable = (OSError, http.client.HTTPException, ValueError, LookupError, TypeError)
 
 type Counts = Counter[Any]
-"""What one source has counted since its start, by name; empty where it cannot be read."""
+"""The counters of one source since its start, by name; empty if they cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The counters at one moment; `reasons` says why one cannot be read."""
+    """The counters at one moment. `reasons` says why a counter is missing."""
 
     cell: Cell
     taken_s: float
@@ -74,7 +75,7 @@ class Snapshot:
 
 @dataclass(slots=True)
 class Delta:
-    """What happened between two snapshots, as in a Visit; None where it is not known, and `reasons` says why."""
+    """The difference between two snapshots, with the fields of a Visit. None: not known, and `reasons` says why."""
 
     connections: int | None = None
     """Opened by the processes of this network namespace."""
@@ -91,7 +92,7 @@ class Delta:
     reasons: list[str] = field(default_factory=list)
 
 
-# What all readings of this process have cost.
+# The cost of all readings of this process.
 _own: Counts = Counter()
 
 
@@ -137,7 +138,7 @@ def delta(before: Snapshot, after: Snapshot) -> Delta:
 
 
 def _since(then: Counts, now: Counts) -> Counts:
-    """now - then, below 0 too."""
+    """now - then, which may be negative."""
     found = Counter(now)
     found.subtract(then)
     return found
@@ -175,13 +176,14 @@ def _servers(cell: Cell, served: str, reasons: list[str]) -> tuple[Counts, Count
 
 
 def _edge(page: http.client.HTTPConnection, route: Route) -> Counts:
-    """`connections`: accepted on the public port, those of the health check left out. `successes`: answers 200 of the
+    """`connections`: accepted on the public port, without those of the health check. `successes`: answers 200 of the
     route's server, over gRPC with status OK too."""
     answers = f"cluster.{route.cluster}.upstream_rq_200"  # made by its first answer: missing means none
     names = (LISTENER, OWN_ANSWERS, UNDER_WAY, UPTIME, answers)
     text = _get(page, "/stats?filter=" + quote(f"^({'|'.join(map(re.escape, names))})$"))
     found = {name: int(value) for name, value in re.findall(r"^(\S+): (\d+)$", text, re.M)}
-    # By status: over gRPC an error is an answer 200 too, over HTTP a 404 is no failure of the server's.
+    # rq_success counts gRPC answers with status OK, and HTTP answers below 500. Over gRPC an error is an HTTP 200 too,
+    # hence the smaller of both.
     hosts = re.findall(rf"^{re.escape(route.cluster)}::[^:]+:\d+::rq_success::(\d+)$", _get(page, "/clusters"), re.M)
     return Counter(
         uptime_s=found[UPTIME],
@@ -219,7 +221,7 @@ def _statistics(page: http.client.HTTPConnection, model: str) -> dict[str, Any]:
 
 
 def _add_triton(found: Delta, triton: Counts, at_edge: int | None, batch: int, seconds: float) -> None:
-    """Put in what Triton says of calls of `batch` images, `at_edge` of which succeeded, in so many seconds."""
+    """Fill in Triton's counters for calls of `batch` images, `at_edge` of which succeeded, in `seconds`."""
     successes = triton[ALL, "count"]
     executions = {size: ran for (size, what), ran in triton.items() if what == "count" and size != ALL}
     calls = sum(size // batch * ran for size, ran in executions.items())

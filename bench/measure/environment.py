@@ -1,8 +1,8 @@
-"""What a result says about where it was measured: enough to refuse a comparison of unlike runs.
+"""The environment in which a result was measured, complete enough to refuse a comparison of unlike runs.
 
-Three sources: the host (scripts/host-facts, in FIVEWAY_HOST), the running servers, and this container. A fact that
-nobody can give is null: it never stops a run. With an edge elsewhere (`--target http://...`), of the servers only what
-they say themselves is known; the local stack's facts are left out, since they are not those of what was measured.
+Three sources: the host (scripts/host-facts, in FIVEWAY_HOST), the running servers, and this container. An unknown fact
+is null, and never stops a run. With an edge elsewhere (`--target http://...`) only the servers' own facts are recorded,
+because the local stack is not what was measured.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ OF_THE_STACK = ("accelerator", "devices", "envoy_config_sha256", "providers", "s
 """The host's facts that describe the servers which run on it."""
 
 OF_DOCKER = ("docker", "envoy_config_sha256", "providers", "services")
-"""The host's facts about containers, which are not what is measured where the servers run without Docker."""
+"""The host's facts about containers, left out if the servers run without Docker."""
 
 PATIENCE_S = 5
 NODES = re.compile(r"^fiveway_(?:execution_provider_nodes|decoded_photos)\{(.*)\} ([1-9]\d*)", re.M)
@@ -65,7 +65,7 @@ def collect(targets: Sequence[str]) -> dict[str, Any]:
 
 
 def machine(host: Mapping[str, Any]) -> dict[str, Any]:
-    """The machine of the load generator: the host's word first, then what this container sees of it."""
+    """The machine of the load generator: as the host says, else as this container sees it."""
     cpu = host.get("cpu") or _first(r"^model name[^:]*: (.*)$", "/proc/cpuinfo")
     cores = host.get("cores") or os.cpu_count()
     total = _first(r"^MemTotal:\s+(\d+)", "/proc/meminfo")
@@ -149,8 +149,8 @@ def _envoy_version() -> str | None:
 
 
 def _model(here: bool) -> dict[str, Any]:
-    """From the manifest beside the artefacts, which somebody else's model repository has not: then what Triton says of
-    its config. Only the name where the servers, elsewhere, have their own. Raises NothingServed.
+    """Read from the manifest beside the artefacts. A user's own model repository has none: then from Triton's
+    configuration of the model. For servers elsewhere only the name is known. Raises NothingServed.
     """
     served = serving.now()
     name = served.model

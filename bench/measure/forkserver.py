@@ -32,14 +32,14 @@ fork, waitpid, sleep = get_original("os", "fork"), get_original("os", "waitpid")
 
 
 def answer(job: Job | Agreement) -> Any:
-    """The result of a job, or a LoadError."""
+    """Run one job; its result, or a LoadError."""
     if isinstance(job, Job):
         return isolated(lambda: group.visit(job), group.LIMIT_S + job.window.warm_s + job.window.seconds)
     return isolated(lambda: parity.check(*job), PARITY_S)
 
 
 def isolated[T](work: Callable[[], T], limit_s: float) -> T | LoadError:
-    """What this gives in a process group of its own, of which nothing is left after; else why there is nothing."""
+    """The result of a job that runs in its own process group, which is killed afterwards; or why there is no result."""
     with tempfile.TemporaryFile() as out:
         child = fork()
         if not child:
@@ -78,7 +78,7 @@ def _done[T](work: Callable[[], T]) -> T | LoadError:
 def main() -> int:
     logging.basicConfig(level=logging.ERROR, stream=sys.stderr, format="fiveway: %(message)s")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    # Users of a load process must wait side by side; the proof opens connections, so a fork does it.
+    # Users of a load process must wait concurrently. A fork checks it, because the check opens connections.
     if isinstance(failed := isolated(overlap.check, PARITY_S), LoadError):
         print(f"fiveway: {failed}", file=sys.stderr)
         return 1

@@ -71,7 +71,7 @@ def visit(job: Job) -> Visit:
         runner.register_message(kind, lambda msg, **_: said[msg.type].append(msg.data))
 
     def wait(kind: str, seconds: float, otherwise: str) -> None:
-        """Until all workers have said it; raises LoadError when one is gone, or in the end."""
+        """Wait until all workers have sent it; raises LoadError if a worker died, or after `seconds`."""
         limit = time.monotonic() + seconds
         while len(said[kind]) < workers:
             if any(get_original("os", "waitpid")(child, os.WNOHANG)[0] for child in children):
@@ -156,7 +156,7 @@ def _fork_worker(port: int, cell: Cell, user: type[CellUser], index: int, worker
     runner = environment.create_worker_runner("127.0.0.1", port)
 
     def hold(**_: object) -> None:
-        while runner.worker_state != runners.STATE_RUNNING:  # which worker gets how many users is the master's choice
+        while runner.worker_state != runners.STATE_RUNNING:  # the master decides how many users each worker gets
             gevent.sleep(0.005)
         meter.users = runner.user_count
         while not meter.warm(job.window.warm_calls):

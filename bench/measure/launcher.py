@@ -12,17 +12,17 @@ from bench.measure.measured import Cell, Visit, now
 
 
 class LoadError(Exception):
-    """The load cannot be made, for one visit or at all; the text is one line."""
+    """The load generator failed, for one visit or for all; the text is one line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """How a cell is measured, besides its factors."""
+    """The settings of a measurement that are not factors of the cell."""
 
     seconds: float
     warm_s: float
     calls: int | None = None
-    """So many calls in all instead of so many seconds: the published method."""
+    """A number of calls in all instead of a number of seconds (the published method)."""
     warm_calls: int = 2
     """Calls that each user makes at least before the window."""
 
@@ -80,7 +80,7 @@ class Launcher:
 
 @contextlib.contextmanager
 def launcher(host: str, seed: int) -> Iterator[Launcher]:
-    """A fork server for one run; whatever it started is over after."""
+    """A fork server for one run; afterwards all its processes have ended."""
     command, pipe = [sys.executable, "-m", "bench.measure.forkserver"], subprocess.PIPE
     # A session of its own: Ctrl-C ends the run here first, which then ends the load.
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, start_new_session=True) as process:

@@ -17,8 +17,8 @@ from locustfiles.clients.policy import POOLED
 
 SCHEMA: Final = 1
 GATE = 0.35
-"""The most that a load process may use of one core. In trials of these clients against a 10 ms server, p50 was within
-6 % of the truth up to about this much: beyond, the client's own work is in its latencies."""
+"""The most that a load process may use of one core. In trials of these clients against a 10 ms server, p50 was within 6
+% of the truth up to about this share. Above it, latencies include the client's own work."""
 type Count = Annotated[int, msgspec.Meta(ge=0)]
 type Natural = Annotated[int, msgspec.Meta(ge=1)]
 
@@ -35,7 +35,7 @@ class Cell:
     """The factors of one cell; equal cells are the same measurement under the same name."""
 
     name: str
-    """The row: the route's name, except where one route is measured under two names (A/A)."""
+    """The row's name: the route's, except in A/A runs, which measure one route under two names."""
     route: str
     batch: Natural = 1
     users: Natural = 1
@@ -47,15 +47,15 @@ class Cell:
     rate: float | None = None
     """None: a closed loop. Else an open loop: requests per second by schedule, latency from the scheduled start."""
     size: str = ""
-    """What is asked for where a photo is not the question, in the words of its study: `10000` vectors."""
+    """The requested size where no photo is sent, in the unit of its study, e.g. `10000` vectors."""
     distance: str = ""
     """Round trip and bandwidth between client and edge, `150ms-100mbit`; empty: nothing is put between them."""
     gather: bool = False
-    """All users begin together, and begin again when the last has its answer: as the published gathers of 20 calls."""
+    """All users begin together, and again when the last has its answer, like the published gathers of 20 calls."""
 
     @property
     def id(self) -> str:
-        """E.g. `onnx-grpc/b8/c1/pooled/edge/224x224`, and at the end what else there is: `/r50` in an open loop."""
+        """E.g. `onnx-grpc/b8/c1/pooled/edge/224x224`, with other factors at the end: `/r50` in an open loop."""
         text = f"{self.name}/b{self.batch}/c{self.users}/{self.policy}/{self.target}/{self.photo}"
         more = ["" if self.rate is None else f"r{self.rate:g}", self.size, self.distance, "gather" * self.gather]
         return "/".join([text, *filter(None, more)])
@@ -65,8 +65,9 @@ class Cell:
 class Visit:
     """One visit to a cell.
 
-    Two windows: the *steady* one, without ramp and tail, has the latencies and the throughput. The *counted* one, from
-    everybody idle to everybody idle, has everything else: the server's counters can be held against ours exactly.
+    It has two windows. The *steady* one, without ramp and tail, has the latencies and the throughput. The *counted* one
+    begins and ends with all users idle and has everything else, so the server's counters can be compared with ours
+    exactly.
     """
 
     block: int
@@ -90,7 +91,8 @@ class Visit:
     encode_ms: float = 0.0
     """Client encode: making one request's bytes of its images, before the clock starts: not part of any latency."""
     decode_ms: float | None = None
-    """Client decode: making what a program can use of one answer, after the clock; None where nobody says how."""
+    """Client decode: turning one answer into data that a program can use, after the clock; None for formats without a
+    reader."""
     stages_ms: dict[str, float] = field(default_factory=dict)
     """Means per successful call of the counted window, from edge and server: see split.py for the names."""
     connections: Count | None = None
@@ -105,18 +107,18 @@ class Visit:
     server_requests: Count | None = None
     """Successful calls as the server (Triton) or else the edge counted them; None where neither can be read."""
     model_executions: Count | None = None
-    """How many batches Triton ran for them: fewer than calls when its dynamic batcher put calls together."""
+    """The number of batches that Triton ran for them: fewer than the calls if its dynamic batcher joined calls."""
     missed: Count = 0
     """Open loop: calls that began late because every user was busy."""
     reasons: list[str] = field(default_factory=list)
-    """Why counters are missing, or who else used the servers: a line each."""
+    """Why counters are missing, or that others used the servers: a line each."""
     problem: str = ""
     """Why this visit measured nothing: one line. Empty when it did."""
 
 
 @dataclass(slots=True)
 class Run:
-    """Everything that a run leaves behind, before any statistics: bench/result.py has it as it is kept."""
+    """All measurements of a run, before any statistics. bench/result.py has the form in which it is kept."""
 
     study: str
     started_at: str

@@ -1,4 +1,4 @@
-"""The users of one cell, and the meter of the process they are in: when they may go, and what they did."""
+"""The users of one cell, and the meter of their process, which starts and stops them and records their calls."""
 
 import math
 import time
@@ -26,7 +26,7 @@ LATE_S = 0.001
 
 
 class CellUser(RouteUser):
-    """Goes while the window is open, waits while it is not, and reports to its process's Meter."""
+    """A user that calls while the window is open, waits otherwise, and reports to its process's Meter."""
 
     abstract = True
     meter: ClassVar["Meter"]
@@ -43,7 +43,8 @@ class CellUser(RouteUser):
 
 
 class Meter:
-    """What the users of one load process did in one window. go() opens it; `idle` is set once all wait after it.
+    """Records the calls of one load process in one window. go() opens the window; `idle` is set when all users wait
+    again after it.
 
     After `warm_most` calls of the warm-up its users wait.
     """
@@ -51,7 +52,7 @@ class Meter:
     def __init__(self, cell: Cell, seed: str, warm_most: int | None = None) -> None:
         self.idle = Event()
         self.users = 0
-        """How many this process has; known once they all run."""
+        """The number of users in this process, known once they all run."""
         self._cell = cell
         self._seed = seed
         self._gate = Event()
@@ -97,8 +98,8 @@ class Meter:
             return due
 
     def _gather(self) -> None:
-        """Wait until all users of the cell are here, who are all in this process, and then, all as one, for the gate:
-        were some let through and some not, both would wait for the others.
+        """Wait until all users of the cell have arrived, and then together for the gate. All of them are in this
+        process. If the gate let only some through, both groups would wait for each other.
         """
         self._gathered += 1
         if self._gathered < self._cell.users:
@@ -114,12 +115,12 @@ class Meter:
         self._together = Event()
 
     def warm(self, calls: int) -> bool:
-        """Has every user made so many calls?"""
+        """Whether every user has made so many calls."""
         made = self._warm_calls
         return len(made) == self.users and min(made.values()) >= calls
 
     def hold(self) -> None:
-        """Close the gate: users finish what they are at; `idle` is set when all wait."""
+        """Close the gate: users finish their calls; `idle` is set when all of them wait."""
         self.idle.clear()
         self._gate.clear()
         if self._waiting == self.users:

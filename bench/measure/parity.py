@@ -1,11 +1,10 @@
-"""Do the routes of a run give the same embeddings? Asked before any timing: one that does not gets no verdict.
+"""Do the routes of a run give the same embeddings? Checked before any timing: a route that disagrees gets no verdict.
 
 Each route gets its users' own requests through their client, and is held against the reference: the first route of
 the run that takes JPEGs, else the first one. (All that take JPEGs decode alike, and the tensors were made by the same
 steps: one tolerance fits photos of every size.) Of a model that takes tensors, all outputs of a request are compared.
 
-Where an answer is no embedding, all that ask the same (Route.asks) must be answered with the same: held against the
-first of them.
+If answers are not embeddings, all routes that ask the same (Route.asks) must get the same answer as the first of them.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -33,7 +32,7 @@ MIN_COSINE = 0.999
 Vectors = NDArray[np.float32]
 """[images, D]"""
 Answers = list[tuple[str, Vectors]]
-"""What one route said: (the photo's name, its embedding [D]), a photo as often as it was asked."""
+"""The answers of one route: (the photo's name, its embedding [D]), a pair for each time the photo was sent."""
 
 _Verdict = dict[str, Any]
 
@@ -74,7 +73,7 @@ def _verdict(why: str, cosine: float | None = None) -> _Verdict:
 
 
 def _equal(cells: Sequence[Cell], host: str) -> dict[str, _Verdict]:
-    """As check, for rows whose answers must be equal: each is asked the first thing that each of its cells asks."""
+    """As `check`, for rows whose answers must be equal. Each is sent the first request of each of its cells."""
     wanted: dict[tuple[str, str, str], tuple[Route, Any]] = {}
     verdicts: dict[str, _Verdict] = {}
     for cell in dict.fromkeys(replace(cell, distance="", batch=1, users=1, gather=False) for cell in cells):
@@ -118,7 +117,7 @@ def _said(route: Route, chosen: Settings, most: int) -> Iterator[tuple[int, Answ
 
 
 def _ask(name: str, host: str, target: str, photo: str, batch: int) -> Answers:
-    """What a route says of every photo alone, and of all in one request; raises as _said does."""
+    """A route's answers to every photo alone, and to all in one request; raises as _said does."""
     route = WAYS[name]
     names = payloads.photos(photo)
     found: Answers = []
@@ -135,7 +134,7 @@ def _ask(name: str, host: str, target: str, photo: str, batch: int) -> Answers:
 
 
 def _reference(routes: Sequence[str]) -> str:
-    """The route, of those that answered, that the others are held against; "" where there is none."""
+    """The reference: one of the routes that answered, or "" if none did."""
     tensors = (payloads.kserve_http, payloads.kserve_grpc)
     return next((route for route in routes if WAYS[route].format.encode not in tensors), next(iter(routes), ""))
 

@@ -1,4 +1,4 @@
-"""What a study measures: cells, how each is measured, how often, in which order, and when an open loop asks."""
+"""The plan of a run: its cells, the settings, number and order of visits, and the schedule of an open loop."""
 
 import random
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +15,7 @@ FULL_BLOCKS, FULL_WINDOW = 5, Window(seconds=5.0, warm_s=1.0)
 QUICK_BLOCKS, QUICK_WINDOW = 3, Window(seconds=1.7, warm_s=0.5)
 """For batch 1; see scaled()."""
 START_S = 0.4
-"""What a visit takes besides its warm-up and window, for the estimate of the time left."""
+"""Seconds of a visit besides its warm-up and window, for the estimate of the time left."""
 
 # The published study (published/README.md): 30 calls serial, 60 concurrent, after 5 that its metrics window counts too.
 PUBLISHED_SERIAL, PUBLISHED_CONCURRENT, PUBLISHED_WARM = 30, 60, 5

@@ -1,4 +1,4 @@
-"""What a run says while it goes: a bar with the time left on a terminal, else a line per tenth of the way."""
+"""The progress of a run: on a terminal a bar with the time left, else a line per tenth of the run."""
 
 import sys
 
@@ -20,7 +20,7 @@ class Progress(Bar):
         self._run = self.add_task("", total=steps)
 
     def next(self, what: str) -> None:
-        """The step before is over, and this one begins."""
+        """The previous step has ended and this one begins."""
         done = self._begun
         self.update(self._run, completed=done, description=what)
         if self.disable and done and done * TENTHS % self._steps < TENTHS:

@@ -1,4 +1,5 @@
-"""A run: agree first, then visit every cell block by block, and keep what was measured whatever happens."""
+"""A run: check that the routes agree, visit every cell block by block, and keep what was measured even if the run
+fails."""
 
 from collections.abc import Callable
 from typing import Any
@@ -18,9 +19,8 @@ def carry_out(
     progress: Progress,
     save: Callable[[Run], None],
 ) -> Run:
-    """Measure a plan. `save` gets the run after every block: an early end loses the visits of one block at most.
-
-    Ctrl-C and everything that makes going on useless ends the run early: `Run.ended` says why.
+    """Measure a plan. `save` gets the run after every block, so an early end loses the visits of one block at most.
+    Ctrl-C and errors that affect every visit end the run early: `Run.ended` says why.
     """
     run = Run(plan.study, now(), plan.method, options, environment, cells=[(cell, []) for cell in plan.cells])
     visits = dict(run.cells)
@@ -62,7 +62,7 @@ def carry_out(
 
 
 def problems(run: Run) -> list[str]:
-    """Why this run is not whole: one line each; empty when it is."""
+    """Why this run is incomplete: a line each; empty if it is complete."""
     found = [] if run.ended == FINISHED else [f"the run ended early: {run.ended}"]
     for cell, visits in run.cells:
         lost = [visit for visit in visits if visit.problem]
@@ -72,7 +72,7 @@ def problems(run: Run) -> list[str]:
 
 
 def served_model() -> tuple[object, ...]:
-    """What is served, and what the model builder says of it; another one means another model."""
+    """The name and build of the served model: if either changes, it is another model."""
     try:
         served = serving.now()
     except serving.NothingServed as nothing:
@@ -85,7 +85,7 @@ def served_model() -> tuple[object, ...]:
 
 
 def _still_agree(run: Run, after: dict[str, dict[str, Any]]) -> None:
-    """A route whose answers changed while it was measured was not one thing."""
+    """Mark a route whose answers changed while it was measured."""
     for route, found in after.items():
         if run.parity[route]["agrees"] and not found["agrees"]:
             run.parity[route] = found | {"why": f"after the run it no longer agreed: {found['why']}"}

@@ -47,12 +47,12 @@ EDGE_TIMING = "x-edge-timing"
 # As our servers write it: `dur` first, nothing quoted.
 _STAGE = re.compile(r"([\w.-]+) *; *dur=(\d{1,9}(?:\.\d{1,9})?)(?![\w.])")
 _HOP = re.compile(r"([\w-]+)=(\d{1,12})(?!\w)")
-# Ours are a tenth of this. What is longer is not worth the load's time.
+# Headers of this stack are a tenth of this. Longer ones would cost the load too much time.
 _LONGEST = 2000
 
 
 def stages_of(headers: Mapping[str, Any]) -> dict[str, float]:
-    """`server.<stage>` and `edge.<stage>` in ms; what is no timing is left out, a stage named twice is summed.
+    """`server.<stage>` and `edge.<stage>` in ms. Malformed entries are left out; a stage that occurs twice is summed.
 
     `headers` finds by lower-case name: a text, or a list of texts where a header came several times.
     """
@@ -73,7 +73,8 @@ def _text(headers: Mapping[str, Any], name: str) -> str:
 
 
 def split(visit: Visit) -> dict[str, float] | None:
-    """PARTS in ms; their sum is `encode_ms` + `mean_ms`. None without a successful call, or any word on it."""
+    """PARTS in ms; their sum is `encode_ms` + `mean_ms`. None without a successful call, or if no server reported its
+    time."""
     if visit.mean_ms is None or (found := _server(visit.stages_ms, visit.mean_ms)) is None:
         return None
     server_ms, named = found
@@ -82,7 +83,7 @@ def split(visit: Visit) -> dict[str, float] | None:
 
 
 def _server(stages: Mapping[str, float], mean_ms: float) -> tuple[float, dict[str, float]] | None:
-    """(the server's time, its named parts) in ms; None where there is no word of it."""
+    """(the server's time, its named parts) in ms; None if the server reports no time."""
     upstream = stages.get("edge.upstream")
     if "triton.total" in stages:
         decode = stages.get("triton.decode", 0.0)

@@ -1,1 +1,1 @@
-"""What a run leaves behind: JSON, tables, plots and pages."""
+"""The output of a run: JSON, tables, plots and pages."""

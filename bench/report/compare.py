@@ -1,7 +1,7 @@
 """Two results side by side: `scripts/compare A B [--allow FACTOR]`.
 
-Unlike things are not compared: each factor that differs is named with both values, and nothing else is said. What is
-alike is put side by side, but never judged: two runs were made at two times, and a machine drifts between them.
+If a factor differs, the results are not compared: each such factor is named with both values. Otherwise their cells are
+put side by side, without verdicts: a machine drifts between two runs at two times.
 
 Exit status: 0 the two are alike (or differ in what was allowed), 1 a result cannot be read, 2 refused.
 """
@@ -25,10 +25,10 @@ MEASURES = {"p50_ms": "p50, ms", "images_per_s": "images/s"}
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What is to be said of two results."""
+    """The comparison of two results."""
 
     refused: Mapping[str, tuple[str, str]]
-    """Factors that differ though nobody allowed it, with both values: with any of them there are no lines."""
+    """Factors that differ and were not allowed to, with both values. If there are any, there are no lines."""
     lines: Sequence[str]
 
     def __str__(self) -> str:
@@ -56,7 +56,7 @@ FACTORS: Mapping[str, Callable[[Result], Value]] = {
     "checksum": lambda result: result.environment.model.checksum,
     "model-config": lambda result: result.environment.model.config_sha256,
     "weights": lambda result: result.environment.model.weights,
-    # How many nodes a graph has follows from the model; what ran them is the factor.
+    # The number of nodes follows from the model; the factor is the provider that ran them.
     "providers": lambda result: (
         {model: " + ".join(sorted(nodes)) for model, nodes in (result.environment.providers or {}).items()} or None
     ),
@@ -65,14 +65,14 @@ FACTORS: Mapping[str, Callable[[Result], Value]] = {
     "envoy-config": lambda result: result.environment.envoy.config_sha256,
     "clients": lambda result: {name: text or "absent" for name, text in result.environment.versions.items()},
 }
-"""What must be equal: name -> its value in a result; None is unknown."""
+"""Factors that must be equal: name -> its value in a result, None if unknown."""
 CELL_FACTORS = ("photo", "policy", "target", "rate")
-"""What cells have: two results are unlike in one of these when no value of it is in both."""
+"""Factors of cells: two results differ in one if they have no value of it in common."""
 NAMES = (*FACTORS, *CELL_FACTORS)
 
 
 def compare(a: Result, b: Result, allow: Collection[str] = ()) -> Comparison:
-    """Set `b` against `a`, both as results.load() gives them; ResultError for a factor in `allow` that there is not."""
+    """Set `b` against `a`, both as results.load() gives them; ResultError for an unknown factor in `allow`."""
     if unknown := sorted(set(allow) - set(NAMES)):
         raise ResultError(f"no factor {unknown[0]}: choose from {', '.join(NAMES)}")
     rows = results.rows(a), results.rows(b)

@@ -17,8 +17,8 @@ def update_readme(readme: str, result: Result, folder: str) -> str:
 
 
 def update_devices(page: str, root: Path) -> str:
-    """docs/gpu.md with what the results below `root`/results were measured on: a row per result on a GPU, and a line
-    per machine without one. Raises ResultError as update_readme does."""
+    """docs/gpu.md with the devices of the results below `root`/results: a row per result on a GPU, and a line per
+    machine without one. Raises ResultError as update_readme does."""
     rows, cpus = [], dict[str, str]()
     for path in sorted(root.glob("results/*/*/*/result.json")):
         result, folder = results.load(path), path.parent.relative_to(root)

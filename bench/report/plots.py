@@ -1,6 +1,6 @@
 """The report's plots as inline SVG: text stays text, colours are CSS variables, so the page decides light or dark.
 
-Each is a text, empty where there is nothing to draw. On a narrow page a plot keeps its size and scrolls.
+Each plot is a text, empty if there is nothing to draw. On a narrow page a plot keeps its size and scrolls.
 """
 
 import hashlib
@@ -44,7 +44,7 @@ DARK_PARTS = ("compute", "response", "decode and preprocess", "network and edge"
 
 OURS, THEIRS = OTHERS[:2]
 LIGHT = {"ink": "#16191d", "muted": "#5c636d", "line": "#dfe1e5"}
-"""The variables of a picture that stands in no page."""
+"""The CSS variables of a picture that is not part of a page."""
 type Published = Mapping[tuple[str, str], Mapping[str, float]]
 """(a, b), the ids of two cells -> device -> the published ratio of their times."""
 WIDTH = 8.5
@@ -52,7 +52,7 @@ WIDTH = 8.5
 
 
 def colour(name: str, names: Sequence[str] = ()) -> str:
-    """The colour of a row: its route's; names that are no route's take turns."""
+    """The colour of a row: its route's. Other names take the spare colours in turn."""
     if name in ROUTES:
         return ROUTES[name]
     strangers = [one for one in dict.fromkeys(names) if one not in ROUTES]
@@ -258,7 +258,7 @@ def _series(axes: Axes, rows: Sequence[Row], x: str, measure: Callable[[Row], In
     names = list(dict.fromkeys(row["name"] for row in rows))
     steps = sorted({row[x] for row in rows})
     for number, name in enumerate(names):
-        # Side by side, so that one interval does not hide another.
+        # Shifted sideways, so that one interval does not hide another.
         dodge = (number - (len(names) - 1) / 2) * 0.014 * len(steps)
         mine = sorted((row for row in rows if row["name"] == name), key=lambda row: row[x])
         places = [steps.index(row[x]) + dodge for row in mine]

@@ -62,7 +62,7 @@ def html(result: Result) -> str:
 
 
 def markdown(result: Result) -> str:
-    """The tables, verdicts and claims: without plots, colours and what would be too long."""
+    """The tables, verdicts and claims, without plots and the longest tables."""
     report = Report(result)
     tables = [part.captioned for part in report.parts]
     if tables and report.quick_runs:
@@ -158,7 +158,7 @@ class Part:
 
     @property
     def pairs(self) -> Table | None:
-        """A line per pair of rows that is not against the reference: its ratios by case, in the order of the result."""
+        """A line per pair of rows without the reference: its ratios by case, in the order of the result."""
         lines: dict[str, dict[str, Entry]] = {}
         for ratio in self.ratios:
             if ratio.b_name != REFERENCE:
@@ -256,7 +256,8 @@ class Report:
 
     @property
     def answer(self) -> str:
-        """The study's answer; without one, the routes that answer the smallest call fastest. Of A/A, its count."""
+        """The study's answer; without one, the routes that answer the smallest call fastest. For A/A, the share without
+        a difference."""
         ratios, quick = self.result.analysis.ratios, self.result.analysis.quick_runs
         if quick:
             runs, same = sum(row.runs for row in quick), sum(row.same for row in quick)
@@ -281,7 +282,7 @@ class Report:
 
     @property
     def warnings(self) -> list[str]:
-        """What a reader must know before the numbers."""
+        """Warnings that a reader must know before the numbers."""
         result, found = self.result, []
         if result.ended != "finished":
             found.append(f"The run ended early: {result.ended}. The report shows what was measured until then.")
@@ -332,7 +333,7 @@ class Report:
 
     @property
     def factors(self) -> Table:
-        """What was counted beside the clock: a difference in one is a cause to look at before the protocol."""
+        """The counters beside the clock: a difference in one of them is a cause to check before the protocol."""
         columns: dict[str, Callable[[Row], str]] = {
             "calls": lambda row: f"{row['requests']:,}",
             "failed": lambda row: str(row["failures"]),
@@ -395,7 +396,7 @@ class Report:
 
     @property
     def commands(self) -> list[str]:
-        """What measures this again."""
+        """The command that measures this again."""
         facts = self.result.environment
         command = ["./scripts/bench", self.result.study]
         for name, value in sorted(self.result.options.items()):

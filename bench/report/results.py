@@ -31,7 +31,7 @@ class ResultError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A cell with its factors together with what the analysis says of it: each by its name."""
+    """A cell's factors and its analysis in one record, each field by its name."""
 
     cell: MeasuredCell
     found: Found
@@ -76,7 +76,7 @@ def decode(text: bytes) -> Result:
 
 
 def _refused(text: bytes, error: Exception) -> str:
-    """Why this is no result; another version of the format says which commit wrote it."""
+    """Why this is not a result. For another version of the format it says which commit wrote it."""
     try:
         found = json.loads(text)
     except ValueError:
@@ -100,7 +100,7 @@ def encode(result: Result) -> bytes:
 
 
 def put(path: Path, content: bytes | str) -> None:
-    """Put a file in place at once; raises ResultError, and then the one that was there stays."""
+    """Replace a file in one step. Raises ResultError; the old file then stays."""
     part = path.with_name(f".{path.name}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -167,6 +167,6 @@ def model(result: Result) -> tuple[str, str]:
 
 
 def providers(environment: Environment) -> str:
-    """`<model> on CPUExecutionProvider, <model>_trt on OpenVINOExecutionProvider`, or that nobody knows."""
+    """`<model> on CPUExecutionProvider, <model>_trt on OpenVINOExecutionProvider`, or that it is unknown."""
     found = sorted((environment.providers or {}).items())
     return ", ".join(f"{model} on {' + '.join(nodes)}" for model, nodes in found) or "providers unknown"

@@ -1,4 +1,5 @@
-"""The page of a study, docs/studies/<study>.md, and its plot: made of a result alone, so that they cannot drift.
+"""The page of a study, docs/studies/<study>.md, and its plot: made from a result alone, so that they always agree with
+it.
 
 scripts/bench page RESULT [RESULT ...] > docs/studies/<study>.md
 scripts/bench plot RESULT > docs/studies/<study>.svg
@@ -57,7 +58,7 @@ def _study(result: Result) -> Study:
 
 
 def _again(first: Result, other: Result) -> str:
-    """What is different in another result of the same study."""
+    """The heading for another result of the same study."""
     model, names = other.environment.model.name, {cell.name for cell in other.cells}
     if model != first.environment.model.name:
         return f"The same with {md.escaped(model)}"
@@ -120,7 +121,7 @@ def _theirs(measure: Measure, row: Row) -> list[float]:
 
 
 def _tables(study: Study, rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """Title -> the rows of one table: what they share besides the columns' factors."""
+    """Title -> the rows of one table. The title names what they share besides the columns' factors."""
     tables: dict[str, list[Row]] = {}
     for row in rows:
         tables.setdefault(_shared(study, row, rows), []).append(row)
@@ -137,7 +138,7 @@ def _columns(study: Study, rows: Sequence[Row]) -> dict[tuple[str, str], list[Ro
 
 
 def _shared(study: Study, row: Row, rows: Sequence[Row]) -> str:
-    """In words, the factors that vary in this study and are no column of its tables."""
+    """In words: the factors that vary in this study and are not columns of its tables."""
     names = ("gather", "users", "batch", "policy", "target", "photo", "size", "distance")
     varying = [name for name in names if name not in study.columns and len({other[name] for other in rows}) > 1]
     return ", ".join(filter(None, (factor(study, name, row) for name in varying)))

@@ -26,25 +26,25 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A head and lines; the first column is what a line is about."""
+    """A head and lines. The first column names the line."""
 
     head: Sequence[str]
     lines: Sequence[Sequence[Entry | str]]
     caption: str = ""
     left: int = 1
-    """How many columns are on the left: words."""
+    """The number of left-aligned columns, which hold words."""
     routes: bool = False
     """The first column has rows' names, which have colours."""
 
 
 def entry(interval: Interval | None, row: Row, verdict: Ratio | None = None, published: Sequence[str] = ()) -> Entry:
-    """A number of a row with its interval, and what speaks against it."""
+    """A number of a row with its interval and its mark."""
     text, limits = (digits(interval.value), interval.limits) if interval else ("–", "")
     return Entry(text, limits, published, row["marks"], *((verdict.speed, times(verdict)) if verdict else ()))
 
 
 def times(ratio: Ratio) -> str:
-    """How many times as long it takes; empty where nobody knows."""
+    """The ratio of times, e.g. how many times as long it takes; empty if unknown."""
     return f"{ratio.time.value:.2f}×" if ratio.time else ""
 
 

@@ -1,4 +1,4 @@
-"""What a study is made of: rows, cells, what is compared with what, and the claims that were published."""
+"""The parts of a study: rows, cells, comparisons, and the published claims."""
 
 import csv
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,7 +29,7 @@ VERDICTS = REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A number of a cell in the unit that the study's tables have, made of what the analysis has."""
+    """A number of a cell, converted from the analysis into the unit of the study's tables."""
 
     name: str
     """Head of a table: `s per 20 calls`."""
@@ -74,7 +74,7 @@ class Ratios:
     """How large the published ratio is (its inverse where `lower`), for a finding that names a size: `7x faster`. It is
     reproduced where the interval reaches SIZE_SHARE of it."""
     largest: str = ""
-    """A factor: of what was measured only its largest value counts, which is above 1 (`large batches`)."""
+    """A factor of which only the largest measured value counts, if it is above 1 (`large batches`)."""
     material: bool = False
     """A difference that lies within SAME counts as the same."""
     same_shows: bool | None = False
@@ -105,7 +105,7 @@ SIZE_SHARE = 0.8
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """A published comparison as data: everything else is the bench's."""
+    """A published comparison as data. The bench does the rest."""
 
     name: str
     question: str
@@ -132,7 +132,7 @@ class Study:
     answer: Callable[[Any], str] = lambda result: ""
     """The study's question, answered in one sentence from the numbers of a Result; empty: no answer."""
     declared: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """What is known of the rows without measuring: head of a column -> row -> number."""
+    """Columns of known numbers, which are not measured: head of a column -> row -> number."""
     gate: float = GATE
     """The most that a load process may use of one core; math.inf where the client's work is what is measured, too."""
     seconds: float = 4.0
@@ -147,9 +147,9 @@ class Study:
     of_photos: bool = False
     """Its claims are about photos: with a model that takes tensors they are not judged."""
     explain: Callable[[Found, Found, str], str] = lambda a, b, kind: ""
-    """More on the cause of a ratio of this kind than the measured factors that differ between its two cells."""
+    """A further sentence on the cause of a ratio, from its two cells, after the measured factors that differ."""
     across: Callable[[Analysis, Analysis, tuple[str, str]], Judged] | None = None
-    """Judges the claim that is about two devices, of their analyses and names."""
+    """Judges the claim about two devices, from their analyses and names."""
 
     @property
     def routes(self) -> Mapping[str, Route]:
@@ -191,7 +191,7 @@ def distance_text(text: str) -> str:
 
 
 def case(study: Study, cell: Mapping[str, Any]) -> str:
-    """The factors of a cell that tell it from one call of one caller: `20 callers, all at once, 360x640`."""
+    """The factors that distinguish a cell from one call of one caller: `20 callers, all at once, 360x640`."""
     usual = Cell("", "", target=cell["target"])
     names = ("batch", "gather", "photo", "size", "policy", "distance")
     told = [factor(study, name, cell) for name in names if cell[name] != getattr(usual, name)]

@@ -1,5 +1,6 @@
--- TorchServe's gRPC says OK to a request that its handler refused: the error is JSON in the answer's one field. Others it calls
--- INTERNAL or UNKNOWN whatever they are. Here they get the status that their cause has in every other route.
+-- TorchServe's gRPC answers OK when its handler refuses a request: the error is JSON in the answer's one field. Its
+-- other errors are INTERNAL or UNKNOWN, whatever the cause. Here each gets the status that its cause has on every other
+-- route.
 
 local OK, UNKNOWN, INVALID_ARGUMENT, DEADLINE_EXCEEDED, NOT_FOUND = "0", "2", "3", "4", "5"
 local RESOURCE_EXHAUSTED, UNIMPLEMENTED, INTERNAL, UNAVAILABLE = "8", "12", "13", "14"
@@ -14,7 +15,7 @@ local function of_http(code)
 end
 
 -- The message of an error JSON, {"code": 4xx or 5xx, "type": ..., "message": ...}, and its status; nil for a real answer.
--- An answer of ours starts with another key, so a few bytes tell the two apart.
+-- Real answers start with another key, so a few bytes tell the two apart.
 local function refusal(body)
   local length = body:length()
   if length < 8 or length > 65536 or not string.find(body:getBytes(0, math.min(length, 64)), '{%s*"code":') then

@@ -1,4 +1,4 @@
--- Two mends for Triton's HTTP server (24.10). Binary tensors pass untouched and unread.
+-- Two corrections for Triton's HTTP server (24.10). Binary tensors pass untouched and unread.
 
 -- 1. JSON nested 100,000 levels deep, 200 KB of it, overflows the parser's stack and ends the server: refused here. A tensor as JSON is
 -- nested as deep as it has dimensions. A request with binary tensors says how long its JSON part is; the rest is not JSON.
@@ -38,8 +38,8 @@ function envoy_on_request(handle)
   end
 end
 
--- 2. Triton answers 500 to a body that is not JSON, or not the JSON it expects, and the client reads "the server is broken" where "your
--- request is" is meant. Such an answer becomes 400 with Triton's own text. Every other answer passes.
+-- 2. Triton answers 500 to a body that is not JSON, or not the JSON that it expects, although the fault is the
+-- client's. Such an answer becomes 400 with Triton's own text. Every other answer passes.
 
 -- How those texts begin: no syntax; a field that is missing or of the wrong type.
 local REFUSALS = { "failed to parse the request JSON buffer", "Unable to parse '" }

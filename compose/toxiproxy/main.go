@@ -1,4 +1,4 @@
-// Toxiproxy's server with one toxic more: tcp. Its API, its own toxics and its file of proxies are as they are.
+// Toxiproxy's server with one additional toxic, tcp. Its API, its own toxics and its file of proxies are unchanged.
 package main
 
 import (

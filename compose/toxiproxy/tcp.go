@@ -7,15 +7,16 @@ import (
 	"github.com/Shopify/toxiproxy/v2/toxics"
 )
 
-// What a sender may have under way before the first acknowledgement: ten segments (RFC 6928), as Linux has it.
+// What a sender may have in flight before the first acknowledgement: ten segments (RFC 6928), as Linux has it.
 const initialWindow = 10 * 1448
 
-// tcp is a toxic: what a new TCP connection costs over a distance. Both ends of every connection to the proxy are near, so their own
-// handshake takes no time and their windows open at once.
+// tcp is a toxic that simulates the cost of a new TCP connection over a distance. Both ends of a connection to the
+// proxy are near, so their own handshake takes no time and their windows open at once.
 //
 // The handshake is a round trip before the first byte. In slow start a sender waits when its window is full; what it sent is acknowledged
 // a round trip later, and a window that was at least half used grows by that much. Nothing is lost, so it grows for as long as the
-// connection lives. Left out: that it shrinks while a connection is idle, and that acknowledgements wait behind a narrow bandwidth.
+// connection lives. Not simulated: the window shrinks while a connection is idle, and acknowledgements wait behind a
+// narrow bandwidth.
 type tcp struct {
 	RoundTrip int64 `json:"round_trip"` // milliseconds
 	Handshake bool  `json:"handshake"`  // for the direction in which the client sends
@@ -54,7 +55,7 @@ func (t *tcp) Pipe(stub *toxics.ToxicStub) {
 	}
 }
 
-// send passes everything on, in its time; at once, and false, when the toxic is taken away.
+// send passes everything on with its delay. When the toxic is removed it passes the rest on at once and returns false.
 func (t *tcp) send(stub *toxics.ToxicStub, data []byte) bool {
 	c := stub.State.(*connection)
 	roundTrip := time.Duration(t.RoundTrip) * time.Millisecond
@@ -92,7 +93,7 @@ func (c *connection) acknowledge(now time.Time) {
 	}
 }
 
-// wait is false when the toxic is taken away meanwhile.
+// wait returns false if the toxic is removed meanwhile.
 func wait(stub *toxics.ToxicStub, until time.Time) bool {
 	select {
 	case <-time.After(time.Until(until)):

@@ -1,1 +1,1 @@
-"""What every server shares. Nothing here knows a transport or a model runtime."""
+"""Shared by every server. Nothing here depends on a transport or a model runtime."""

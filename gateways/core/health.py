@@ -1,7 +1,7 @@
-"""Proof of life for Docker healthchecks, and the cure when it fails.
+"""Docker health checks by a real inference, and the restart of a server that fails them.
 
-An open port or a readiness endpoint stays green over a dead worker, so a check is a real inference. It costs nothing
-under load: where the server's success counter moved since the last check, that is the proof and no probe is sent.
+A readiness endpoint stays green when a worker is dead, so a check is a real inference. Under load it costs nothing: if
+the server's success counter has moved since the last check, no probe is sent.
 
 Docker marks an unhealthy container but never restarts it. So after three failures in a row (the number at which Docker
 says unhealthy) `watch` ends the server, the container exits, and `restart: unless-stopped` starts a fresh one.
@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-# The smallest honest question: an 8 x 8 grey JPEG.
+# The smallest real request: an 8 x 8 grey JPEG.
 PHOTO = bytes.fromhex(
     "ffd8ffe000104a46494600010100000100010000ffdb004300100b0c0e0c0a100e0d0e1211101318281a181616183123251d283a333d3c393338"
     "3740485c4e404457453738506d51575f626768673e4d71797064785c656763ffc0000b080008000801011100ffc4001400010000000000000000"
@@ -34,7 +34,7 @@ MESSAGE = 1000
 
 @dataclass
 class _State:
-    """What one check leaves for the next, in /tmp (a tmpfs: gone when the container restarts)."""
+    """The state that one check keeps for the next, in /tmp (a tmpfs, so a restarted container begins without it)."""
 
     failures: int = 0
     progress: float | None = None
@@ -43,7 +43,7 @@ class _State:
 
 
 class Refused(RuntimeError):
-    """Another status than 200; the text has it, and the begin of the body."""
+    """The server answered with another status than 200. The text has the status and the start of the body."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
@@ -61,8 +61,8 @@ def watch(
     """Run one check and return the exit code for Docker: 0 healthy, 1 not; one line on stdout says why.
 
     `probe` runs one inference and raises when it fails; it must end by itself before Docker's timeout. `progress` reads
-    the server's count of successes; where it cannot, only a probe is a proof. `heal` (default: end the server) runs at
-    the third failure in a row and at every second one after it. Failures before the first answer count only after
+    the server's count of successes. If it cannot be read, a probe is sent. `heal` (default: end the server) runs at the
+    third failure in a row and at every second one after it. Failures before the first answer count only after
     START_GRACE_S: a start may be slow.
     """
     path = folder / f"health.{name}"
@@ -84,7 +84,7 @@ def watch(
         state.failures = 0 if starting else state.failures + 1
         said = "not ready yet" if starting else f"failure {state.failures}"
         print(f"{name}: {said}: {type(error).__name__}: {error}")
-    # In one step: a check that Docker cuts off leaves no half-written state.
+    # In one step, so that a check that Docker kills leaves no half-written state.
     draft = path.with_suffix(path.suffix + ".new")
     draft.write_text(json.dumps(asdict(state)))
     draft.replace(path)

@@ -1,6 +1,6 @@
 """JPEG bytes to an RGB image, with every check made before memory is spent.
 
-Decided once, for every route:
+These rules hold on every route:
 - only JPEG is taken, known by its first bytes and not by a declared type;
 - the header's size is checked before any pixel is decoded;
 - a truncated file is refused, never padded with grey;
@@ -20,7 +20,7 @@ MAX_PIXELS = 50_000_000
 MAX_IMAGES = 32
 """In one request."""
 
-# Pillow's own limit has a text of its own and a warning below it; decode() checks MAX_PIXELS itself, before decoding.
+# Pillow's own limit is off: decode() checks MAX_PIXELS before decoding, with an error written for clients.
 Image.MAX_IMAGE_PIXELS = None
 ImageFile.LOAD_TRUNCATED_IMAGES = False
 
@@ -69,7 +69,7 @@ def opened(data: bytes, *, name: str) -> Image.Image:
 
 
 def _upright(image: Image.Image) -> Image.Image:
-    """The image turned as its EXIF says; unchanged where there is none or it cannot be read."""
+    """The image turned as its EXIF says; unchanged if it has no EXIF or the EXIF cannot be read."""
     if "exif" not in image.info:
         return image
     try:

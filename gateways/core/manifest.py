@@ -1,4 +1,4 @@
-"""What is being served: the artefact folder that the `models` service writes, read and checked once at start."""
+"""The manifest of a model: the artefact folder that the `models` service writes, read and checked once at start."""
 
 import json
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ SCHEMA = 1
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a server must know of one model's artefacts. `labels` is empty for an embedding model."""
+    """The facts about one model's artefacts that a server needs. `labels` is empty for an embedding model."""
 
     directory: Path
     model: str

@@ -10,10 +10,11 @@ M = TypeVar("M", bound=Message)
 
 
 def parse(kind: type[M], body: bytes, proto: str = "this service's proto") -> M:
-    """Raises ServeError: gRPC's own answer to bytes that are no message would be an internal error."""
+    """A message from a client's bytes. Raises ServeError for malformed bytes, which gRPC itself answers with
+    INTERNAL."""
     try:
         return kind.FromString(body)
     except DecodeError:
         raise ServeError(
-            Status.INVALID, f"the message is no {kind.DESCRIPTOR.full_name}: generate your client from {proto}"
+            Status.INVALID, f"the message is not a {kind.DESCRIPTOR.full_name}: generate your client from {proto}"
         ) from None

@@ -33,7 +33,7 @@ class Preprocess:
         return self.of(decode(jpeg, min_side=self.resize, name=name))
 
     def of(self, image: Image.Image) -> npt.NDArray[np.float32]:
-        """The same of a decoded RGB image."""
+        """The same tensor from a decoded RGB image."""
         pixels = np.asarray(self._square(image), dtype=np.float32)
         tensor = np.ascontiguousarray(pixels.transpose(2, 0, 1))
         mean = np.asarray(self.mean, dtype=np.float32).reshape(3, 1, 1)

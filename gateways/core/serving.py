@@ -1,6 +1,7 @@
 """What is served now: /artifacts/serving.json, written by the models service and scripts/swap, followed by the servers.
 
-A server that follows changes over between two requests: each ends with the model that it began with (Followed).
+A server that follows the file changes models between two requests: each request is answered by the model with which it
+began (Followed).
 
 Standard library only: health checks read it every few seconds.
 """
@@ -23,7 +24,7 @@ NAME = "serving.json"
 NEXT = "serving.next.json"
 """What a swap is about to serve."""
 FOLLOWED = Path(os.environ.get("TMPDIR", "/tmp"), "serving")
-"""Where a server that follows says, inside its container, which model it serves."""
+"""The file in its container in which a server that follows says which model it serves."""
 POLL_S = 1.0
 RETRY_S = 5.0
 DRAIN_S = 60.0
@@ -32,16 +33,16 @@ log = logging.getLogger(__name__)
 
 
 class ServingError(RuntimeError):
-    """Nothing says what is served, or its artefacts are absent or unusable. The message says what to do."""
+    """serving.json or a model's artefacts are absent or unusable. The message says what to do."""
 
 
 @dataclass(frozen=True)
 class Serving:
     """One choice of what is served.
 
-    `model` is the name on the routes onnx-*, `accelerated` on trt-* (None: there is none). `images`: its artefacts hold
-    what the photo routes need. `models` is all that Triton must hold. `declared` is what the environment asked for when
-    this was chosen; `swapped`: scripts/swap chose it since.
+    `model` is the name on the routes onnx-*, `accelerated` on trt-* (None: no accelerated model). `images`: the model
+    takes photos, so its artefacts have what the photo routes need. `models` are all models that Triton must hold.
+    `declared` is what the environment asked for when this was chosen. `swapped`: scripts/swap has chosen it since.
     """
 
     model: str
@@ -73,7 +74,7 @@ class Serving:
 
     @property
     def no_photos(self) -> str:
-        """What a photo route tells its clients while `images` is false."""
+        """The error of a photo route while `images` is false."""
         return (
             f"model not available on this route: {self.model} takes no photos, "
             f"ask it at /v2/models/{self.model}/infer or by inference.GRPCInferenceService"
@@ -86,7 +87,8 @@ def followed(serving: Serving) -> None:
 
 
 class Answering(Protocol):
-    """What answers requests while one thing is served: `ready` to do so instead of `old`, closed after the last."""
+    """Answers requests for one choice of what is served. `ready` is called when it replaces `old`; it is closed after
+    its last request."""
 
     serving: Serving
 
@@ -99,9 +101,11 @@ A = TypeVar("A", bound=Answering)
 
 
 class Followed(Generic[A]):
-    """What answers now: what `make` makes of serving.json, beside the old one whenever another model is to be served.
+    """Holds the Answering for serving.json, made by `make`. When the file changes, a new one is made beside the old
+    one.
 
-    Use as `async with`. A request ends with the one that it began with; until the new one is ready the old one stays.
+    Use as `async with`. A request ends with the one with which it began. The old one answers until the new one is
+    ready.
     """
 
     def __init__(self, artifacts: Path, make: Callable[[Serving], A]) -> None:
@@ -123,7 +127,7 @@ class Followed(Generic[A]):
 
     @contextmanager
     def use(self) -> Iterator[A]:
-        """What answers one request, to its end."""
+        """The Answering for one request, until the request ends."""
         now = self.now
         self._at_work[now] = self._at_work.get(now, 0) + 1
         try:
@@ -138,7 +142,7 @@ class Followed(Generic[A]):
                 found, now = Serving.load(self._artifacts), self.now.serving
                 if (found.model, found.images) != (now.model, now.images):
                     await self._change_over(found)
-            except Exception as error:  # what was served before goes on being served
+            except Exception as error:  # the old model continues to be served
                 log.error("cannot follow %s: the old model stays", NAME, exc_info=error)
                 await asyncio.sleep(RETRY_S)
 

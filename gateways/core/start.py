@@ -1,4 +1,4 @@
-"""How every gateway starts: where it listens, and what its log looks like."""
+"""Start of every gateway: the address it listens on, and the format of its log."""
 
 import logging
 import os

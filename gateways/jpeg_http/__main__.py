@@ -16,7 +16,7 @@ from gateways.web.server import serve
 
 
 def main() -> None:
-    logging.getLogger("python_multipart").setLevel(logging.ERROR)  # it warns about what the client is told anyway
+    logging.getLogger("python_multipart").setLevel(logging.ERROR)  # it warns about errors that the client is told of
     try:
         followed = Followed(ARTIFACTS, partial(Served, ARTIFACTS))
     except (DeviceError, ServingError) as error:

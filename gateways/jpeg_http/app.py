@@ -96,7 +96,7 @@ def _add_routes(app: FastAPI, followed: Followed[Served]) -> None:
     async def answer(
         request: Request, read: Callable[[Request], Awaitable[list[bytes]]], key: str, *, classes: bool = False
     ) -> Response:
-        """One model from the first byte to the last, whatever is swapped meanwhile."""
+        """A request uses one model from its first byte to its last, even if the model is swapped meanwhile."""
         with followed.use() as served:
             predictor, manifest = served.predictor, served.predictor.manifest
             if classes and manifest.kind != "classifier":
@@ -128,7 +128,7 @@ def _add_routes(app: FastAPI, followed: Followed[Served]) -> None:
 
     @app.get("/served", response_model=schema.Served)
     async def served(request: Request) -> Response:
-        """What the stack serves now; `photos` is null while the served model takes none."""
+        """What the stack serves now; `photos` is null while the model takes no photos."""
         with followed.use() as now:
             serving = now.serving
             photos = _photos(now.predictor) if serving.images else None
@@ -136,9 +136,8 @@ def _add_routes(app: FastAPI, followed: Followed[Served]) -> None:
 
     @app.get("/health", include_in_schema=False)
     async def health(request: Request) -> Response:
-        """200 if the model answered in the last seconds or answers now, through the same queue as everyone.
-
-        While the served model takes no photos, 200 says that this server can tell so.
+        """200 if the model answered in the last seconds, or answers a probe now, which waits in the clients' queue.
+        While the served model takes no photos, 200 only says that this server runs.
         """
         with followed.use() as served:
             if not served.serving.images:

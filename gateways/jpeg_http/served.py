@@ -1,4 +1,4 @@
-"""The predictor of what is served."""
+"""The predictor for the served model."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ class Served:
     """An Answering (gateways.core.serving); it has no predictor while the served model takes no photos."""
 
     def __init__(self, artifacts: Path, serving: Serving) -> None:
-        """Raises ServingError where the artefacts are not there."""
+        """Raises ServingError if the artefacts are absent."""
         self.serving = serving
         self._predictor = TorchPredictor(Manifest.load(artifacts, serving.model)) if serving.images else None
 

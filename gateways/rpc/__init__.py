@@ -1,1 +1,1 @@
-"""What the gRPC services share: start and options, errors as a status, timing as metadata, unknown methods, probe."""
+"""Shared by the gRPC services: start and options, errors as a status, timing as metadata, unknown methods, probe."""

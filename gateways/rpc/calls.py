@@ -1,4 +1,4 @@
-"""What every call does with its metadata and its failures."""
+"""Metadata and errors of gRPC calls."""
 
 import logging
 from collections.abc import AsyncIterator
@@ -14,7 +14,7 @@ Context = grpc.aio.ServicerContext[bytes, object]
 
 
 def refusal(error: BaseException) -> tuple[grpc.StatusCode, str]:
-    """What `abort` tells the client; what the client may not know goes into the log."""
+    """The arguments of `abort` for an error. Text that was not written for clients goes to the log only."""
     failure = told(error, log)
     return grpc.StatusCode[failure.status.grpc], failure.message
 
@@ -31,7 +31,7 @@ def timing(stages: Stages) -> tuple[tuple[str, str]]:
 
 
 class UnknownMethods(grpc.GenericRpcHandler):
-    """The last handler: says what there is, where gRPC would only say "Method not found!"."""
+    """The last handler. It says which methods exist, where gRPC would only say "Method not found!"."""
 
     def __init__(self, text: str) -> None:
         """`text` has the method's name at its {}."""

@@ -13,14 +13,14 @@ from gateways.rpc.calls import UnknownMethods
 
 STOP_GRACE_S = 5.0
 
-# A second server on the port is a mistake to hear about, not a load balancer.
+# A second server on the port is an error: without this option the kernel would balance the load between the two.
 ALONE = ("grpc.so_reuseport", 0)
 KEPT_ALIVE = (
     ALONE,
     # A client that vanished without a FIN is noticed after 60 + 20 s.
     ("grpc.keepalive_time_ms", 60_000),
     ("grpc.keepalive_timeout_ms", 20_000),
-    # Clients may ping every 10 s, also between calls (gRPC's own answer to that would be to hang up on them).
+    # Clients may ping every 10 s, also between calls. By default gRPC would close their connections.
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
 )
@@ -32,7 +32,7 @@ def at_most(size: int) -> tuple[tuple[str, int], ...]:
 
 
 def describe(server: grpc.aio.Server, *services: str, unknown: str) -> None:
-    """Reflection, and as the last handler `unknown`: what is said about a method ({}) that there is not."""
+    """Add reflection and, as the last handler, `unknown`: the message for an unknown method, whose name replaces {}."""
     reflection.enable_server_reflection((*services, reflection.SERVICE_NAME), server)
     server.add_generic_rpc_handlers((UnknownMethods(unknown),))
 
@@ -49,7 +49,7 @@ async def listening(server: grpc.aio.Server, address: str) -> AsyncIterator[int]
 
 
 def serve(running: Callable[[str], AbstractAsyncContextManager[object]], port: int) -> None:
-    """Hold what `running` makes of LISTEN, by default of `port`, until SIGTERM or SIGINT."""
+    """Run the server that `running` starts on LISTEN (by default on `port`) until SIGTERM or SIGINT."""
     log_to_stderr()
 
     async def held() -> None:

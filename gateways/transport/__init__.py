@@ -1,4 +1,5 @@
-"""Servers without a model: what a call costs by itself. One package, one image, a container for each name.
+"""Servers without a model, which show the cost of a call alone. One package and one image; each name below is a
+container.
 
 echo       echo-http, echo-grpc: requests and answers of a published REST against gRPC comparison
 seldon     seldon-http, seldon-grpc: Seldon's v1 protocol

@@ -45,7 +45,7 @@ def frames() -> None:
 
 
 def frames_changed() -> float:
-    """How many: while that grows no probe is in anybody's measurement."""
+    """The number of answers so far. While it grows no probe is sent, so probes disturb no measurement."""
     return float(json.loads(request("GET", HTTP, "/frames/usage", timeout=FRAMES_TIMEOUT_S))["frames"])
 
 

@@ -14,9 +14,8 @@ OUTPUTS = {pb.OUTPUT_EMBEDDING, pb.OUTPUT_CLASSES}
 
 
 def check(message: pb.PredictRequest, *, upstream: str, max_top_k: int | None) -> None:
-    """Check everything that needs no look into the images, and fill in the defaults.
-
-    `max_top_k` is the most that `upstream` answers.
+    """Check every field but the images, and fill in the defaults. `max_top_k` is the most classes that `upstream`
+    answers.
     """
     check_count(len(message.images))
     message.top_k = message.top_k or TOP_K

@@ -1,7 +1,7 @@
 """The container's health check: `python3 -m gateways.typed_grpc.health`.
 
-Healthy means that a photo is answered through the default upstream. The gateway knows that from its clients' calls, or
-from a probe of its own while there are none, and says it over grpc.health.v1.
+Healthy means that a photo is answered through the default upstream. The gateway knows this from its clients' calls or,
+while there are none, from its own probe. It reports it over grpc.health.v1.
 """
 
 import sys

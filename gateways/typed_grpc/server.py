@@ -1,4 +1,4 @@
-"""The running gateway: what listens, what it tells about its health, and how it starts, changes over and stops."""
+"""The running gateway: its port, its health service, and how it starts, changes to another model and stops."""
 
 import logging
 import os
@@ -30,13 +30,13 @@ UNKNOWN = f"no method {{}}: ask the server's reflection, or call /{SERVICE}/Pred
 async def running(artifacts: Path, torchserve_url: str, triton_address: str, address: str) -> AsyncIterator[int]:
     """The gateway for what `artifacts` says is served, on `address` (host:port; port 0: a free one). Yields the port.
 
-    On leaving, health turns NOT_SERVING at once and calls at work get their grace to finish.
+    On leaving, health turns NOT_SERVING at once, and calls in progress get time to finish.
     """
     threads = ThreadPoolExecutor(THREADS, thread_name_prefix="jpeg")
     statuses = health.aio.HealthServicer()
 
     async def report(upstream: str, serving: bool) -> None:
-        """Each upstream under its own name; the default one also as the server ("") and VisionService."""
+        """Report each upstream under its own name, and the default one also as the server ("") and VisionService."""
         status = health_pb2.HealthCheckResponse.SERVING if serving else health_pb2.HealthCheckResponse.NOT_SERVING
         for name in (upstream, "", SERVICE) if upstream == DEFAULT else (upstream,):
             await statuses.set(name, status)

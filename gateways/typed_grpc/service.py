@@ -19,14 +19,15 @@ from gateways.typed_grpc.upstreams import Served
 
 SERVICE = pb.DESCRIPTOR.services_by_name["VisionService"].full_name
 
-# Batches at work in this process. More would only wait for the same upstream, and each may hold 32 MiB.
+# Batches in progress in this process. More would only wait for the same upstream, and each may hold 32 MiB.
 MAX_AT_WORK = 128
-# Messages of one stream at work: enough to fill an upstream's batch, and a bound on memory.
+# Messages of one stream in progress: enough to fill an upstream's batch, and a bound on memory.
 PIPELINE = 8
 
 
 class VisionService:
-    """The contract's service. Requests arrive as bytes, so that one that is no message gets our status, not UNKNOWN."""
+    """The contract's service. Requests arrive as bytes, so malformed ones are answered with INVALID_ARGUMENT, not
+    UNKNOWN."""
 
     def __init__(self, followed: Followed[Served], threads: Executor) -> None:
         self._followed = followed
@@ -59,7 +60,8 @@ class VisionService:
         return answer
 
     async def predict_stream(self, bodies: AsyncIterator[bytes], context: Context) -> None:
-        """Bidirectional: answers in order, at most PIPELINE at work; a failed message is answered with its error."""
+        """Bidirectional: answers in order, at most PIPELINE in progress; a failed message is answered with its
+        error."""
         stages, name = Stages(), metadata(context, "x-backend")
         try:
             self._followed.now.choose(name)
@@ -75,7 +77,7 @@ class VisionService:
                 await slots.acquire()
             answers.put_nowait(None)
 
-        # Leaving the group, by the client's cancellation for one, cancels what is at work.
+        # Leaving the group (e.g. when the client cancels) cancels the messages in progress.
         async with asyncio.TaskGroup() as group:
             group.create_task(read(group))
             while answer := await answers.get():
@@ -119,7 +121,7 @@ class VisionService:
 
 
 def _check(jpegs: Sequence[bytes]) -> None:
-    """No upstream is bothered with what a JPEG's header already rules out. Raises ServeError.
+    """Refuse what a JPEG's header already rules out, before any upstream is called. Raises ServeError.
 
     About 40 microseconds per photo. A hostile header can take seconds: call it in a thread.
     """

@@ -31,12 +31,12 @@ RETRY_EVERY_S = 1.0
 PROBE_TIMEOUT_S = 20.0
 
 Report = Callable[[str, bool], Awaitable[None]]
-"""Told the name of an upstream and whether it answers."""
+"""Called with the name of an upstream and whether it answers."""
 
 
 @dataclass
 class Watched:
-    """An upstream and what its last calls said about its health."""
+    """An upstream, and its health by its last calls."""
 
     upstream: Upstream
     successes: int = 0
@@ -45,7 +45,7 @@ class Watched:
     async def predict(
         self, jpegs: Sequence[bytes], *, stages: Stages, timeout: float | None, top_k: int
     ) -> list[Prediction]:
-        """Predict, and remember how it went: a call of a client is as good a probe as ours."""
+        """Predict, and remember whether it succeeded: a client's call says as much about health as a probe."""
         try:
             predictions = await self.upstream.predict(jpegs, stages=stages, timeout=timeout, top_k=top_k)
         except Exception as error:
@@ -56,14 +56,14 @@ class Watched:
         return predictions
 
     async def answered_once(self) -> None:
-        """One real prediction. Raises ServeError where there is none."""
+        """Make one real prediction. Raises ServeError if it fails."""
         await self.predict([PHOTO], stages=Stages(), timeout=PROBE_TIMEOUT_S, top_k=1)
 
     async def watch(self, report: Report) -> None:
         """Report it as serving only while predictions succeed; never returns.
 
-        While clients' calls succeed they are the proof, here or at the server itself, and no probe is sent: it would
-        be in somebody's measurement.
+        While clients' calls succeed, here or at the server itself, they prove it, and no probe is sent: a probe would
+        disturb a measurement.
         """
         name = self.upstream.name
         serving, seen = False, math.nan
@@ -74,7 +74,7 @@ class Watched:
                     await self.answered_once()
                 except Exception as error:
                     failure = error
-                answered = await self._answered()  # our own answer proves nothing the next time
+                answered = await self._answered()  # a probe's own answer must not count as a client's the next time
             self.suspect.clear()
             seen = answered
             if serving is not (failure is None):
@@ -88,12 +88,13 @@ class Watched:
                 await asyncio.sleep(RETRY_EVERY_S)
 
     async def _answered(self) -> float:
-        """How much was answered, here and at the server itself; NaN, which is not more than anything, if unknown."""
+        """The number of answers, here and at the server itself. NaN if it is unknown: NaN is not greater than any
+        number."""
         return self.successes + await self.upstream.answered()
 
 
 class Served:
-    """What is served, and the upstreams that answer it: none while the model takes no photos."""
+    """What is served, and its upstreams. There are none while the model takes no photos."""
 
     def __init__(
         self, report: Report, serving: Serving, manifest: Manifest | None = None, upstreams: Iterable[Upstream] = ()
@@ -105,7 +106,8 @@ class Served:
         self._watchers: list[asyncio.Task[None]] = []
 
     def choose(self, name: str | None) -> Watched:
-        """The upstream that metadata `x-backend` names. Raises ServeError for an unknown one, or if there is none."""
+        """The upstream that metadata `x-backend` names. Raises ServeError for an unknown name, or while there are no
+        upstreams."""
         if not self.upstreams:
             raise ServeError(Status.NOT_FOUND, self.serving.no_photos)
         try:
@@ -117,9 +119,8 @@ class Served:
             ) from None
 
     async def ready(self, old: Self | None) -> None:
-        """Report its upstreams from now on; without any, healthy means that this gateway can say so.
-
-        An `old` one is reported until the new model has answered here.
+        """Report the health of its upstreams from now on. Without upstreams the gateway is healthy if it runs. The
+        `old` model's health is reported until the new model has answered here.
         """
         if old:
             try:

@@ -1,4 +1,4 @@
-"""What calls to other servers share: a limit in time, and several that stand or fall together."""
+"""Helpers for calls to other servers: a time limit, and groups of calls that fail together."""
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine, Iterable
@@ -34,7 +34,8 @@ async def within(timeout: float | None, server: str) -> AsyncIterator[None]:
 
 
 def not_loaded(server: str, model: str) -> ServeError:
-    """It starts or stops. UNAVAILABLE, not NOT_FOUND: our clients name no model, so they could not mend it."""
+    """The error for a model that is starting or stopping. UNAVAILABLE, not NOT_FOUND: our clients name no model, so
+    they cannot correct it."""
     return ServeError(
         Status.UNAVAILABLE, f"{server} has not loaded {model!r}: try again in a few seconds, then see its log"
     )

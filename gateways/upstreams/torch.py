@@ -1,7 +1,8 @@
 """The model in this process: TorchScript, with micro-batching off the event loop.
 
 Requests from many callers wait in one queue. Whenever the one worker thread is free it takes all that is waiting, up to
-32 images, as one batch. No delay is added: a lone caller gets batches of its own, a crowd fills them by itself.
+32 images, as one batch. No delay is added: one caller gets its own batches, and many callers fill
+them by themselves.
 
 The event loop owns the queue, so there are no locks: the worker thread only ever sees a finished batch.
 """
@@ -30,18 +31,19 @@ from gateways.core.manifest import Manifest
 from gateways.core.timing import Stages
 
 MAX_WAITING = 512
-"""Images admitted at once, from decode to answer (0.6 MB each once decoded): 16 callers with full batches."""
+"""Images in progress at once, from decode to answer: 16 callers with full batches. Each takes 0.6 MB once decoded."""
 
 Tensor = npt.NDArray[np.float32]
 log = logging.getLogger(__name__)
 
 
 class DeviceError(Exception):
-    """The device that was asked for is not there. The message says what to do."""
+    """The requested device is absent. The message says what to do."""
 
 
 def pick_device() -> torch.device:
-    """What DEVICE names, cpu without it. Raises DeviceError: another device in silence would be a wrong number."""
+    """What DEVICE names, cpu without it. Raises DeviceError if it is absent: a silent fallback would report numbers for
+    the wrong device."""
     name = os.environ.get("DEVICE") or "cpu"
     if name not in ("cpu", "cuda"):
         raise DeviceError(f"DEVICE is {name!r}: set cpu or cuda")
@@ -59,7 +61,7 @@ def threads() -> int:
 
 
 def give_back_memory() -> None:
-    """Return what a dropped model held: the images' allocator settings would keep it for good."""
+    """Return a dropped model's memory to the system: with the image's allocator settings it would never be returned."""
     ctypes.CDLL("libc.so.6").malloc_trim(0)
 
 
@@ -129,7 +131,7 @@ class TorchPredictor:
         self._decoders.shutdown(wait=False, cancel_futures=True)
 
     async def predict(self, jpegs: Sequence[bytes], *, stages: Stages, timeout: float | None) -> list[Prediction]:
-        """See gateways.upstreams. OVERLOADED when MAX_WAITING images are in work already."""
+        """See gateways.upstreams. OVERLOADED when MAX_WAITING images are in progress already."""
         check_count(len(jpegs))
         if self._admitted + len(jpegs) > MAX_WAITING:
             raise ServeError(Status.OVERLOADED, f"{self._admitted} images are waiting: send this again in a second")
@@ -157,7 +159,7 @@ class TorchPredictor:
         finally:
             for job in jobs:
                 if not job.cancel() and not job.cancelled():
-                    job.exception()  # a second bad image: asked for, so that asyncio does not log it
+                    job.exception()  # a second bad image: its exception is read, so that asyncio does not log it
 
     async def _enqueue(self, tensors: Tensor, stages: Stages) -> list[Prediction]:
         work = _Work(tensors, stages, asyncio.get_running_loop().create_future(), time.perf_counter())

@@ -19,7 +19,8 @@ from gateways.upstreams.calls import LIMIT_S, not_loaded, together, within
 
 log = logging.getLogger(__name__)
 
-# Well below TorchServe's job queue (600): what does not fit waits here, within its deadline, and is not refused there.
+# Well below TorchServe's job queue (600). Further calls wait here, within their deadlines, instead of being refused
+# there.
 AT_ONCE = 64
 
 
@@ -37,7 +38,7 @@ class TorchServe:
     """The model `model` behind TorchServe's REST interface at `url`. Made inside a running event loop."""
 
     name = "torchserve"
-    # The handler answers its five best classes, whatever is asked.
+    # The handler always answers its five best classes.
     max_top_k: int | None = TOP_K
 
     def __init__(self, url: str, model: str) -> None:
@@ -70,8 +71,8 @@ class TorchServe:
 
     async def _one(self, index: int, jpeg: bytes, top_k: int) -> Prediction:
         await self._room.acquire()
-        # TorchServe computes what it has taken, also when its caller is gone. The call holds its place until then: else
-        # calls that run into their deadlines fill the queue with work for nobody.
+        # TorchServe computes what it has taken, also when its caller is gone. The call keeps its place until then.
+        # Otherwise calls whose deadlines expire would fill the queue with work that no client waits for.
         task = asyncio.create_task(self._ask(jpeg))
         self._asked.add(task)
         task.add_done_callback(self._done)
@@ -95,10 +96,10 @@ class TorchServe:
         self._asked.discard(task)
         self._room.release()
         if not task.cancelled():
-            task.exception()  # asked for here: asyncio warns of an error that nobody took
+            task.exception()  # read here, because asyncio warns of an exception that was never read
 
     def _refused(self, index: int, status: int, body: bytes) -> ServeError:
-        """TorchServe's refusal in words for our client. Only what the handler wrote about an image is passed on."""
+        """TorchServe's refusal as an error for our client. Only the handler's own text about an image is passed on."""
         if status == 400:
             return ServeError(Status.INVALID, _message(body, f"images[{index}]"))
         if status == 413:
@@ -114,7 +115,7 @@ class TorchServe:
 
 
 def _message(body: bytes, name: str) -> str:
-    """What the handler says about the one image that it saw, under the image's `name` in the client's request."""
+    """The handler's error about the one image that it got, with the image's `name` in the client's request."""
     try:
         words = str(msgspec.json.decode(body)["message"])
     except (ValueError, LookupError, TypeError):

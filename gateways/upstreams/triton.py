@@ -63,7 +63,7 @@ class Triton:
         return predictions([outputs[name] for name in names], self._manifest.labels, top_k)
 
     async def answered(self) -> float:
-        """How many requests for the model Triton has answered, whoever asked; NaN when it does not say."""
+        """The number of requests for the model that Triton has answered, for any client; NaN when it does not say."""
         request = kserve.ModelStatisticsRequest(name=self._manifest.model)
         try:
             statistics = await self._stub.ModelStatistics(request, timeout=STATISTICS_TIMEOUT_S)
@@ -107,5 +107,5 @@ class Triton:
             return ServeError(
                 Status.UNAVAILABLE, "Triton failed, it may be restarting or full: try again in a few seconds"
             )
-        # We made the request, so a wrong one is our fault.
+        # The gateway made the request, so a malformed one is a bug here.
         raise RuntimeError(f"Triton refused our request: {error.code().name}: {error.details()}") from error

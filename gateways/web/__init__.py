@@ -1,1 +1,1 @@
-"""What the HTTP services share: start, bounded bodies, admission, errors as JSON, the Server-Timing header."""
+"""Shared by the HTTP services: start, bounded bodies, admission, errors as JSON, the Server-Timing header."""

@@ -1,4 +1,5 @@
-"""A bound on the memory of all request bodies together: beyond it a client is told to come again; nobody is killed."""
+"""A limit on the memory of all request bodies together. Beyond it a client is told to try again, and no process runs
+out of memory."""
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 

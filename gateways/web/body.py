@@ -1,4 +1,4 @@
-"""A request's body: its declared type, its bytes up to a limit that is enforced while reading, its form."""
+"""A request's body: its declared type, its bytes up to a limit, and the parts of a form."""
 
 from collections.abc import AsyncGenerator
 
@@ -23,7 +23,8 @@ def expect(request: Request, *kinds: str) -> str:
 
 
 async def limited(request: Request, most: int = MAX_BODY, what: str = "images") -> AsyncGenerator[bytes]:
-    """The body's chunks, up to `most`: a declared length above it is refused unread, a chunked body while reading."""
+    """The body's chunks, at most `most` bytes. A larger declared length is refused unread, a larger chunked body while
+    it is read."""
     too_large = ServeError(Status.TOO_LARGE, f"the body is larger than {most // 1024**2} MiB: send fewer {what}")
     if int(request.headers.get("content-length", 0)) > most:
         raise too_large
@@ -47,7 +48,8 @@ class _InMemoryParser(MultiPartParser):
     ended = False
 
     def on_end(self) -> None:
-        """The closing boundary was seen. Without it the last part was cut off: the base class drops it in silence."""
+        """The closing boundary was seen. Without it the last part is truncated, and the base class drops it without an
+        error."""
         self.ended = True
 
 

@@ -1,4 +1,4 @@
-"""Errors as an HTTP client reads them: `{"error": {"code", "message"}}`, whoever raised."""
+"""Errors as an HTTP client reads them: `{"error": {"code", "message"}}`, from our code and from the framework."""
 
 import logging
 from http import HTTPStatus
@@ -15,7 +15,8 @@ log = logging.getLogger(__name__)
 
 
 def handle_errors(app: Starlette, *, what_there_is: str) -> None:
-    """Give every failure its answer. `what_there_is` tells who asked for an unknown path where to look."""
+    """Answer every failure in this form. `what_there_is` tells a client that asked for an unknown path where to
+    look."""
 
     async def http_error(request: Request, error: Exception) -> Response:
         """The framework's own refusals: an unknown path, or another method on a known one."""
@@ -40,7 +41,7 @@ def not_allowed(request: Request, allow: str) -> Response:
 
 
 async def serve_error(request: Request, error: Exception) -> Response:
-    """The answer to a failure; the client never sees what was not written for it, and the log has it."""
+    """The answer to a failure. Text that was not written for clients goes to the log only."""
     known = told(error, log, f"{request.method} {request.url.path} failed")
     return _error(known.status.http, known.status.grpc, known.message)
 
@@ -51,5 +52,5 @@ def _error(http: int, code: str, message: str, headers: dict[str, str] | None = 
 
 
 async def _gone(_: Request, __: Exception) -> Response:
-    """Nobody reads this answer; the server log stays quiet."""
+    """The client has gone: nobody reads this answer, and nothing is logged."""
     return Response(status_code=499)

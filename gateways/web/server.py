@@ -13,11 +13,12 @@ SETTINGS: dict[str, Any] = {
     "access_log": False,
     "log_config": None,
     "server_header": False,
-    # Longer than any client of the stack keeps an idle connection: none is closed that is about to be used.
+    # Longer than any client of the stack keeps an idle connection, so the server never closes one that is about to be
+    # used.
     "timeout_keep_alive": 75,
     "timeout_graceful_shutdown": 5,
 }
-"""uvicorn's: all servers run on the same one."""
+"""uvicorn's event loop: all servers use the same one."""
 
 
 def serve(app: ASGIApp, port: int) -> None:

@@ -1,4 +1,4 @@
-"""A Server-Timing header on every answer, errors too: the outermost layer, so that nothing escapes it."""
+"""A Server-Timing header on every answer, errors included. It is the outermost layer, so no answer goes without it."""
 
 from starlette.datastructures import MutableHeaders
 from starlette.requests import Request

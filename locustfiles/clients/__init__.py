@@ -1,7 +1,7 @@
 """One file per client protocol. A client sends ready-made bytes to one address and returns the answer's bytes.
 
-A client is timed from outside, so it does nothing that could have been done before: bodies and headers are built by
-`payloads`, answers are checked by `answers`.
+A client is timed from outside, so it does no work that can be done before or after: `payloads` builds bodies and
+headers, `answers` checks answers.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -11,14 +11,14 @@ from typing import Any, Protocol
 UNARY, ANSWERS, BOTH = "unary", "a stream of answers", "an open stream, a message each way per request"
 """How many messages a gRPC call has."""
 START_TRANSPORT = "start it with ./scripts/up --profile transport"
-"""What to do where a server of the profile `transport` does not answer."""
+"""The advice if a server of the profile `transport` does not answer."""
 DEADLINE_S = 30.0
 """An answer that takes longer than this is a failure."""
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a client sends its requests, and what all of them have in common."""
+    """The address of a client's requests, and their common headers."""
 
     address: str
     """host:port, or [host]:port for IPv6."""
@@ -51,7 +51,7 @@ class Answer:
 
 
 def joined(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """By name; what has come more than once in one text, with commas (RFC 9110, 5.2)."""
+    """A header by name; repeated ones are joined with commas (RFC 9110, 5.2)."""
     found: dict[str, str] = {}
     for name, value in headers:
         found[name] = f"{found[name]}, {value}" if name in found else value

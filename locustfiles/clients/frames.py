@@ -1,8 +1,8 @@
 """The clients of the study `frames`: a camera's frame there, the changed one back, and read.
 
-What is on the clock differs from every other client: a frame is decoded, encoded and read for every call, because that
-is what a video pipeline does (study_routes/frames.py). Only `carry` differs between them. Those of ZeroMQ block the
-process while they wait: they are for one user.
+Unlike other clients they decode, encode and read a frame inside the clock of every call, because a video pipeline does
+so (study_routes/frames.py). Only `carry` differs between them. Those of ZeroMQ block the process while they wait: they
+are for one user.
 """
 
 import base64
@@ -44,7 +44,8 @@ Pixels = NDArray[np.uint8]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changed(Answer):
-    """The changed frame where it arrived, and what it should be. Both frames stay until the client's next call."""
+    """The changed frame as it arrived, and the CRC that it should have. Both frames stay valid until the client's next
+    call."""
 
     frame: Pixels
     sent: Pixels
@@ -60,10 +61,10 @@ def folder() -> Path:
 
 
 def own_memory(*shape: int) -> Pixels:
-    """Zeros that this process has to itself, in huge pages as the shared memory is (numpy wants them from 4 MiB on)."""
+    """Zeroed private memory, in huge pages like the shared memory (numpy asks for them from 4 MiB on)."""
     size = math.prod(shape)
     memory = mmap.mmap(-1, -(-size // HUGE_PAGE) * HUGE_PAGE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    with suppress(OSError):  # a kernel without them
+    with suppress(OSError):  # this kernel has no huge pages
         memory.madvise(mmap.MADV_HUGEPAGE)
     return np.frombuffer(memory, np.uint8, size).reshape(shape)
 
@@ -140,7 +141,7 @@ class ZmqFrames(FrameClient):
     def post(self, head: Mapping[str, object], *parts: Pixels) -> None:
         """A request; its answer has to be collected before the next. Raises CallError."""
         if self._context is None:
-            if not self._path.is_socket():  # ZeroMQ would wait for it
+            if not self._path.is_socket():  # a send would wait for it
                 raise CallError(f"ZeroMQ: no server at {self._path}: {START_TRANSPORT}")
             self._context = zmq.Context()
             self._socket = self._context.socket(zmq.REQ)
@@ -197,7 +198,7 @@ class Slot:
         self.head = {"width": width, "height": height, "slot": self._path.name}
 
     def unlink(self) -> None:
-        """From now on it is gone when both sides are."""
+        """Unlink the file: its memory is freed when both sides have ended."""
         if self._linked:
             self._path.unlink(missing_ok=True)
             self._linked = False
@@ -219,7 +220,7 @@ class SharedMemory(ZmqFrames):
         try:
             (head,) = self.ask(self._slot.head)
         except CallError:
-            self.forget()  # another server knows nothing of it
+            self.forget()  # another server does not know the slot
             raise
         self._slot.unlink()  # the server has it mapped
         return self._slot.changed, _cpu(head)

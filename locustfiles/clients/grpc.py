@@ -1,7 +1,7 @@
 """Unary gRPC on a connection of its own, bytes in and bytes out: as light as the HTTP client beside it.
 
-grpcio takes about twice the CPU for a call with a tensor (docs/decisions/0015-the-grpc-load-client.md); what needs
-it is in grpcio.py. The protocol: https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md
+grpcio takes about twice the CPU for a call with a tensor (docs/decisions/0015-the-grpc-load-client.md). Calls that need
+it use grpcio.py. The protocol: https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md
 """
 
 import struct
@@ -22,17 +22,18 @@ OF_HTTP: Mapping[int, str] = {
     **{400: "INTERNAL", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "UNIMPLEMENTED"},
     **dict.fromkeys((429, 502, 503, 504), "UNAVAILABLE"),
 }
-"""What an answer without a gRPC status means, else UNKNOWN (doc/http-grpc-status-mapping.md of the same place)."""
+"""gRPC status of an answer without one, by HTTP status; else UNKNOWN (doc/http-grpc-status-mapping.md in that
+repository)."""
 OF_RESET: Mapping[int, str] = {
     ErrorCodes.REFUSED_STREAM: "UNAVAILABLE",
     ErrorCodes.CANCEL: "CANCELLED",
     ErrorCodes.ENHANCE_YOUR_CALM: "RESOURCE_EXHAUSTED",
     ErrorCodes.INADEQUATE_SECURITY: "PERMISSION_DENIED",
 }
-"""What a reset stream means, else INTERNAL."""
+"""gRPC status of a reset stream, by HTTP/2 error code; else INTERNAL."""
 
 _PREFIX = struct.Struct(">?I")
-"""Before each message: is it compressed, and how many bytes has it."""
+"""The prefix of each message: whether it is compressed, and its length in bytes."""
 
 
 class GrpcClient:

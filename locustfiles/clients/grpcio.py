@@ -1,7 +1,8 @@
-"""gRPC with grpcio, the published comparisons' client, made to take turns with the other users of the process.
+"""gRPC with grpcio, the client of the published comparisons. With gevent its users take turns in a process.
 
-Import this after gevent has patched the standard library (importing `locust` does). Without `init_gevent` there would
-be no error: users would run one at a time and latencies look better than they are. `locustfiles.overlap` proves it.
+Import this after gevent has patched the standard library (importing `locust` does). Without `init_gevent` nothing
+fails, but users run one at a time and latencies look better than they are. `locustfiles.overlap` checks that they
+overlap.
 """
 
 import queue
@@ -22,15 +23,15 @@ if not monkey.is_module_patched("threading"):
     raise RuntimeError("import locust (or gevent's monkey patch) before locustfiles.clients.grpcio")
 
 WAITING = 64
-"""How many calls and open streams of a process may wait at once. Each holds a thread of gevent's pool: of the
-usual 10, a call more would get its answer after another's; users of streams who wait for each other, never."""
+"""The most calls and open streams of a process that can wait at once. Each holds a thread of gevent's pool. With its
+default of 10, an eleventh call waits for another's answer, and streams that wait for each other wait forever."""
 
 
 class Waits(ThreadPool):
-    """Where grpcio waits for what happens: in threads, so that the other users of the process take their turns."""
+    """grpcio's waiting takes place in threads, so that the other users of the process can run."""
 
     here = False
-    """The process waits itself: nobody else takes a turn until it is over."""
+    """The process itself waits: no other user runs meanwhile."""
 
     def apply(self, func: Any, args: Any = None, kwds: Any = None) -> Any:
         return func(*(args or ()), **(kwds or {})) if self.here else super().apply(func, args, kwds)
@@ -45,7 +46,7 @@ alone = False
 OPTIONS = (
     ("grpc.max_send_message_length", -1),
     ("grpc.max_receive_message_length", -1),
-    # A failed call is a result, not something to hide behind a second try.
+    # A failed call is a result: a retry would hide it.
     ("grpc.enable_retries", 0),
 )
 
@@ -58,7 +59,7 @@ class GrpcioClient:
     """
 
     _kind = "unary_unary"
-    """The method of a channel that makes this kind of call."""
+    """The method of grpc.Channel for this kind of call."""
 
     def __init__(self, to: Endpoint, *, own_connection: bool = True, options: Sequence[tuple[str, int]] = ()) -> None:
         every = (*OPTIONS, ("grpc.use_local_subchannel_pool", int(own_connection)), *options)
@@ -133,7 +134,7 @@ CLIENTS: Mapping[str, type[GrpcioClient]] = {UNARY: GrpcioClient, ANSWERS: Answe
 
 
 class Metadata(UserDict[str, str]):
-    """What came with an answer, leading and trailing, read when it is first asked for: outside of the clock."""
+    """The metadata of an answer, leading and trailing. It is read on first use, outside of the clock."""
 
     def __init__(self, call: grpc.Call) -> None:
         self._call = call

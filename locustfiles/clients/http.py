@@ -1,4 +1,4 @@
-"""HTTP/1.1 on a gevent socket with geventhttpclient's C parser: what Locust's FastHttpUser is made of, no more.
+"""HTTP/1.1 on a gevent socket with geventhttpclient's C parser: the parts of Locust's FastHttpUser without its session.
 
 FastHttpUser's session costs about as much CPU as the request itself (docs/decisions/0006-the-http-load-client.md).
 """

@@ -1,7 +1,7 @@
 """A client's connection by HTTP/2 (RFC 9113) on a gevent socket, as light as HTTP/1.1's: whole requests, whole answers.
 
-hyperframe reads the frames and hpack the headers. What is ours is the order of things: h2, their state machine, would
-double the CPU of a request with a tensor (docs/decisions/0015-the-grpc-load-client.md).
+hyperframe reads the frames and hpack the headers. The state machine is our own: h2, theirs, would double the CPU of a
+request with a tensor (docs/decisions/0015-the-grpc-load-client.md).
 """
 
 import contextlib
@@ -27,7 +27,7 @@ WINDOW = 65_535
 """Bytes that may be sent before the server has said how many."""
 LARGEST = 2**31 - 1
 RENEW = 2**30
-"""Bytes received after which the server may send as many again: answers never wait for us."""
+"""After so many received bytes the window is extended by as many, so answers never wait for the client."""
 HEADER_TABLE = 4096
 """Bytes of headers that a server remembers unless it says otherwise."""
 BUFFERS = 1024
@@ -38,7 +38,7 @@ _DATA, _HEADERS, _END_STREAM, _END_HEADERS = 0x0, 0x1, 0x1, 0x4
 
 
 class StreamReset(Exception):
-    """The server gave this one request up."""
+    """The server reset the stream of this request."""
 
     def __init__(self, code: int) -> None:
         self.code = code
@@ -46,7 +46,8 @@ class StreamReset(Exception):
 
 
 class _Stream:
-    """A request and what has come of its answer. `over` is set by its end, and holds the error where there is one."""
+    """A request and the part of its answer that has arrived. `over` is set at its end, and holds the error if it
+    failed."""
 
     def __init__(self) -> None:
         self.window = 0
@@ -62,7 +63,7 @@ class _Stream:
 class Connection:
     """An open connection, every request on which has the same headers. Requests at the same time are streams on it.
 
-    Making one raises OSError where nobody listens. One that is not `usable` any more takes no new requests.
+    Making one raises OSError where nobody listens. A connection that is no longer `usable` takes no new requests.
     """
 
     def __init__(self, address: str, headers: Sequence[tuple[str, str]]) -> None:
@@ -70,7 +71,7 @@ class Connection:
         self._request_headers = headers
         self._repeated: bytes | None = None
         self._encoder, self._decoder = Encoder(), Decoder()
-        self._block = bytearray()  # of an answer's headers, until their last frame
+        self._block = bytearray()  # an answer's header block, until its last frame
         self._ends = False  # the answer with those headers
         self._streams: dict[int, _Stream] = {}
         self._next = 1
@@ -159,7 +160,7 @@ class Connection:
             raise
 
     def _control(self, frame: Frame, then: Callable[[], None] = lambda: None) -> None:
-        """Send a frame of the connection's own when it is its turn: whoever asks for it does not wait."""
+        """Send a frame of the connection's own when it is its turn: the caller does not wait."""
 
         def write() -> None:
             with self._turn, contextlib.suppress(OSError):
@@ -176,7 +177,7 @@ class Connection:
             self._changed.wait()
 
     def _tell(self) -> None:
-        """All who wait look again."""
+        """Wake all who wait, to check again."""
         self._changed.set()
         self._changed.clear()
 
@@ -205,7 +206,7 @@ class Connection:
     def _handle(self, frame: Frame) -> None:
         stream = self._streams.get(frame.stream_id)
         if stream and stream.over.ready():
-            stream = None  # as with one that was given up: what comes after the end is nobody's
+            stream = None  # as for a reset stream: bytes after its end are dropped
         ended = "END_STREAM" in frame.flags
         match frame:
             case frames.DataFrame():
@@ -234,7 +235,7 @@ class Connection:
                     self._window += frame.window_increment
                 self._tell()
             case SettingsFrame() if "ACK" not in frame.flags:
-                # The server goes by its settings from our ACK on, so we do not before.
+                # The server uses its settings from our ACK on, so they take effect here only then.
                 self._control(SettingsFrame(flags=["ACK"]), partial(self._set, frame.settings))
             case frames.PingFrame() if "ACK" not in frame.flags:
                 self._control(frames.PingFrame(opaque_data=frame.opaque_data, flags=["ACK"]))
@@ -262,5 +263,5 @@ class Connection:
 
 
 def _frame(kind: int, flags: int, stream: int, data: bytes | memoryview) -> bytes:
-    """What goes before a frame's data."""
+    """A frame's header."""
     return _HEAD.pack(len(data) >> 16, len(data) & 0xFFFF, kind, flags, stream)

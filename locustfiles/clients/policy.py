@@ -14,8 +14,8 @@ POLICIES: Mapping[str, str] = {
     SHARED: "one connection for all users of a process, kept: streams over gRPC, turns over HTTP/1.1",
     COLD: "a new connection for every call, inside its clock",
 }
-"""What a run may choose. PUBLISHED belongs to the published method: it is COLD, but gRPC calls at the same time share a
-connection, as grpcio does when nobody forbids it."""
+"""The policies that a run may choose. PUBLISHED belongs to the published method: it is COLD, except that simultaneous
+gRPC calls share a connection, which is grpcio's default."""
 
 
 class ColdClient:

@@ -1,6 +1,5 @@
-"""HTTP by httpx, pure Python, as many programs ask: over HTTP/1.1, or over HTTP/2 from the first byte on.
-
-It takes several times the CPU of clients.http: a row of its own, to tell what a comparison owes to its client.
+"""HTTP by httpx, a client in pure Python that many programs use: over HTTP/1.1, or over HTTP/2 from the first byte. It
+takes several times the CPU of clients.http. It has rows of its own, which show how much of a comparison is its client.
 """
 
 import gevent
@@ -18,7 +17,7 @@ class HttpxClient:
         self._client = httpx.Client(http1=not http2, http2=http2, verify=False, trust_env=False, timeout=None)
         self._to = to
         self._url = f"http://{to.address}{to.path}"
-        # Answers as they are: it would unpack a gzip answer inside the clock.
+        # Answers as they arrive: httpx would unpack a gzip answer inside the clock.
         self._headers = {"accept-encoding": "identity", "user-agent": "fiveway", **to.headers}
         self._connects = True  # with its first request
 

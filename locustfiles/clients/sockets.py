@@ -8,7 +8,7 @@ import gevent.socket
 def connect(address: str) -> gevent.socket.socket:
     """To "host:port", or "[host]:port" for IPv6. Raises OSError.
 
-    Without Nagle's algorithm, as gRPC has it: the last piece of a large body would wait for an ACK of the one before.
+    Nagle's algorithm is off, as in gRPC: with it the last piece of a large body would wait for an ACK.
     """
     host, _, port = address.rpartition(":")
     connected = gevent.socket.create_connection((host.strip("[]"), int(port)))

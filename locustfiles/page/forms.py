@@ -1,4 +1,4 @@
-"""What the Locust page is taught: to refuse runs that would run nothing, and to serve the last report."""
+"""Additions to the Locust page: it refuses runs that would measure nothing, and serves the last report."""
 
 import os
 from pathlib import Path
@@ -23,7 +23,7 @@ REPORT_HEADERS = {
     "Cache-Control": "no-store",
 }
 NO_DEFAULT = "Default"
-"""What the form calls no shape."""
+"""The form's name for no shape."""
 
 
 def teach(environment: Environment, web_ui: WebUI, matrix: shape.Matrix, results: Path = RESULTS) -> None:
@@ -46,7 +46,7 @@ def teach(environment: Environment, web_ui: WebUI, matrix: shape.Matrix, results
     @web_ui.app.route(f"{environment.parsed_options.web_base_path}/report")
     @web_ui.auth_required_if_enabled
     def report() -> Response:
-        """The one file that is found here: no part of the request names a path."""
+        """It serves this one file only: no part of the request is used as a path."""
         newest = last_report(results)
         if newest is None:
             none = "There is no report yet. Make one with ./scripts/bench fiveway --quick\n"
@@ -60,7 +60,7 @@ def _check(environment: Environment, matrix: shape.Matrix) -> None:
     busy = environment.runner and environment.runner.state in (STATE_SPAWNING, STATE_RUNNING, STATE_STOPPING)
     chosen = request.form.get("shape_class", NO_DEFAULT)
     if matrix.running:
-        # Locust is stopped in the page's eyes a second before it has ended the test.
+        # Locust's page says "stopped" a second before the test has ended.
         raise BadSetting(f"the {shape.NAME} is {'running: stop it first' if busy else 'ending: try again in a second'}")
     if isinstance(environment.runner, MasterRunner) and not environment.runner.worker_count:
         raise BadSetting("no worker is connected: wait for one (docker compose ps locust-worker)")

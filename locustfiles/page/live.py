@@ -41,7 +41,7 @@ class Recorder:
     def begin(self, step: str, *, counts: bool) -> None:
         """From now on calls belong to this step; in its warm-up (`counts` is false) only their connections do."""
         self._step, self._counted_for = step, step if counts else ""
-        self._last_answer.clear()  # nobody calls between steps: no time of any
+        self._last_answer.clear()  # no calls are made between steps, so that time counts for none
 
     def record(
         self, name: str, response_time: float, response_length: int, exception: Any, context: Any, **_: Any
@@ -65,7 +65,7 @@ class Recorder:
         latency.record(response_time / 1000)
 
     def take(self) -> list[dict[str, Any]]:
-        """What is new, in words that msgpack knows; each is handed out once."""
+        """The calls since the last take(), in types that msgpack knows."""
         shares = [
             {"route": route, "step": step, "latency": latency.encode(), "counts": dict(counts)}
             for (route, step), (counts, latency) in self._new.items()
@@ -76,11 +76,11 @@ class Recorder:
 
 @dataclass(slots=True)
 class _Worker:
-    """What one worker has said of a route and step."""
+    """One worker's reports on a route and step."""
 
     total: Counts = field(default_factory=Counter)
     recent: list[tuple[float, Counts]] = field(default_factory=list)
-    """(when it came, what it said): those of the last WINDOW_S, and none older than the newest by more."""
+    """(arrival time, report): the reports of the last WINDOW_S."""
 
 
 @dataclass(slots=True)
@@ -102,7 +102,7 @@ class Table:
         self._entries.clear()
 
     def add(self, worker: str, shares: Iterable[Mapping[str, Any]]) -> None:
-        """What a worker's Recorder.take() gave; raises ValueError when it is something else."""
+        """Add a worker's Recorder.take(); raises ValueError if it is something else."""
         now = self._clock()
         for share in shares:
             entry = self._entries[share["route"], share["step"]]

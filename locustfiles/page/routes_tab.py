@@ -1,7 +1,7 @@
 """The tabs "Routes" and "Matrix" of the Locust page, and the same tables as CSV and JSON.
 
-Locust's page draws a table of ours from `extended_tabs` and `extended_tables` (its template's arguments) and from
-`extended_stats` in the answer to the question that it asks every 2 s.
+Locust's page draws our tables from `extended_tabs` and `extended_tables` (arguments of its template) and from
+`extended_stats` in the answer to its request every 2 s.
 """
 
 import csv

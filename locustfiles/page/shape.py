@@ -18,15 +18,15 @@ from locustfiles.study_routes.fiveway import ROWS as FIVEWAY
 from locustfiles.study_routes.fiveway import matrix
 
 NAME = "5-way matrix"
-"""What the page's list of shapes calls it."""
+"""Its name in the page's list of shapes."""
 STEP = "fiveway-step"
 """The message that tells the workers which step begins: {"step": its label or "", "counts": does it count yet?}."""
 
-# So that a batch of 32 on two cores is called ten times, which a median needs. All 35 steps take about 9 minutes.
+# Long enough for ten calls with a batch of 32 on two cores, which a median needs. All 35 steps take about 9 minutes.
 STEP_SECONDS, LONGEST_STEP_S = 10, 600
 # The ramp and the first calls, with their connections.
 WARM_S = 2.0
-# Nobody calls: what a killed call left behind at a server can end, and Locust switches classes at 0 users only.
+# A pause without calls: work that a killed call left at a server can end, and Locust switches classes at 0 users only.
 PAUSE_S = 2.0
 # How long workers that are busy may take to start or stop their users. One that is told to start before it has stopped
 # keeps the users that it has, with the batch of the step before.

@@ -1,4 +1,4 @@
-"""What each study asks: its rows, a file per study. A row is a route of the stack, or another way to ask one.
+"""The rows of each study, a file per study. A row is a route of the stack, or another way to ask one.
 
 WAYS has every way to ask: the stack's routes, and the studies' rows.
 """
@@ -27,7 +27,8 @@ WAYS: Mapping[str, Route] = dict(ROUTES) | {name: row for rows in STUDY_ROUTES.v
 
 
 def offered() -> Mapping[str, Route]:
-    """What the Locust page offers: the stack's routes, or with STUDY=<name> in the environment a study's rows."""
+    """The user classes of the Locust page: the stack's routes, or with STUDY=<name> in the environment a study's
+    rows."""
     name = os.environ.get("STUDY", "")
     if name and name not in STUDY_ROUTES:
         sys.exit(f"fiveway: STUDY={name}: choose from {', '.join(STUDY_ROUTES)}, or leave it empty for the routes")
@@ -35,5 +36,5 @@ def offered() -> Mapping[str, Route]:
 
 
 def first_size() -> str:
-    """The size that the page begins with; empty where a photo is the question."""
+    """The page's default size; empty if requests are photos."""
     return _SIZES.get(os.environ.get("STUDY", ""), "")

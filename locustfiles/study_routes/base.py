@@ -1,7 +1,7 @@
 """The rows of study `base`: a structured request, an image as base64 text, an image as bytes, over REST and gRPC.
 
-All rows of one kind ask for the same and get the same answer: ENTRIES entries, and of an image its length and its CRC,
-so that it was received, and decoded where it was text. The ways of asking:
+All rows of one kind send the same request and get the same answer: ENTRIES entries, and for an image its length and
+CRC, which prove that it was received and, if it was text, decoded. The ways of asking:
 
 - echo-http: FastAPI, asked by the client of every HTTP route here. Behind echo-http-fast it is msgspec and pybase64.
 - echo-httpx: the same server, asked as the original did, by a client in pure Python; echo-http2: that one over HTTP/2.
@@ -75,7 +75,7 @@ def read_json(answer: Answer) -> Any:
 
 
 def read_grpc(kind: type[Message], answer: Answer) -> Any:
-    """The same of a message: the dictionary that the JSON is."""
+    """The same for a protobuf message: the dictionary that its JSON form is."""
     message: Any = kind.FromString(answer.body)
     message = getattr(message, "response", message)
     entries = [{"label": entry.label, "score": entry.score} for entry in message.entries]

@@ -1,7 +1,7 @@
 """The rows of study `distance`: long lists of vectors, as JSON and protobuf, over REST and gRPC.
 
-Every row keeps its connection, but for `...-new`, which opens a channel for each call, as the published study did. How
-much the client lets the server send ahead (the HTTP/2 window) differs between the rows too.
+Every row keeps its connection, except `...-new`, which opens a channel for each call, as the published study did. The
+rows also differ in the HTTP/2 window, which is how much the server may send ahead.
 """
 
 import gzip
@@ -27,16 +27,16 @@ Vectors = NDArray[np.float64]
 """[N,6]: start x, y, z, end x, y, z."""
 
 VECTOR_BYTES = 60
-"""A vector in a protobuf list: no coordinate of the server's is 0, which protobuf would leave out."""
+"""Bytes of a vector in a protobuf list. The server's coordinates are never 0, which protobuf would leave out."""
 CHUNK = 1_000
 WINDOW = 64 * 1024 - 1
-"""Of HTTP/2, where nobody asks for more."""
+"""HTTP/2's default window."""
 
 LIST = "10000"
 """Vectors of a list, as published."""
 
 
-# ---- what is sent: how many vectors to answer
+# ---- requests: the number of vectors to answer
 
 
 def _get(images: Images) -> Payload:
@@ -51,7 +51,7 @@ def _ask(per_message: int, images: Images) -> Payload:
     return Payload((stream if per_message else pb.ListVectorsRequest(count=count)).SerializeToString(), count)
 
 
-# ---- whether all of it came: cheap, and after every call
+# ---- checks that the answer is complete: cheap, after every call
 
 
 def check_json(answer: Answer, vectors: int) -> None:
@@ -59,7 +59,7 @@ def check_json(answer: Answer, vectors: int) -> None:
 
 
 def check_gzip(answer: Answer, vectors: int) -> None:
-    """By the length that gzip writes at its end: too long for fewer vectors with as many digits as ours have."""
+    """Checked by the length at the end of the gzip data: fewer vectors could not be as long."""
     if answer.headers.get("content-encoding") != "gzip":
         raise WrongAnswer("not a gzip answer")
     length = int.from_bytes(answer.body[-4:], "little")
@@ -77,7 +77,7 @@ def _expect(answered: float, asked: int) -> None:
         raise WrongAnswer(f"{answered:g} of {asked} vectors")
 
 
-# ---- what a program makes of it
+# ---- readers: the answer as data of a program
 
 
 def read_json(answer: Answer) -> Vectors:
@@ -111,8 +111,8 @@ def _new_channel(*about: Any, **more: Any) -> Client:
 
 
 SMALL = (("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", WINDOW))
-"""The window stays small: grpcio does not measure the connection. It still asks for all of a message that has begun, so
-a list takes two round trips, and only a stream of messages goes by the window."""
+"""The window stays small, because grpcio does not measure the connection. It still requests the rest of a message once
+that has begun, so a list takes two round trips; only a stream of messages is limited by the window."""
 
 
 def _rest(name: str, encoding: str, check: Check, read: Callable[[Answer], Vectors]) -> Route:

@@ -45,7 +45,7 @@ def values(count: str) -> NDArray[np.float64]:
 
 
 def seldon_json(form: str, images: Images) -> Payload:
-    """A tftensor as protobuf's JSON has it: a name for the type, strings for the sizes, base64 for the content."""
+    """A tftensor in protobuf's JSON form: a name for the type, strings for the sizes, base64 for the content."""
     array = values(images.size)
     data: Any
     if form == "ndarray":

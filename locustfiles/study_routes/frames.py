@@ -5,13 +5,13 @@ A *frame* costs the same work in every row, all of it on the clock of its call:
 - *take*: the camera's next frame, a JPEG as cameras send it (the original decoded a video file), is decoded to RGB:
   simplejpeg, straight into the memory that it is sent from;
 - *change*: every byte is inverted by numpy: in the baseline by the same process, else by the server;
-- *read*: its CRC-32 where it arrived, so that every byte is read. It must be the one of the inverted frame: every call
-  is proved, but for the lossy row `jpeg`, where a sample of the pixels must be within TOLERANCE in the mean;
+- *read*: the CRC-32 of the changed frame, so that every byte is read. It must be that of the inverted frame, which
+  proves every call. For the lossy row `jpeg` a sample of the pixels must be within TOLERANCE in the mean;
 - *draw*: the changed frame is written to a window's memory, 32 bits a pixel (the original showed it in a window).
 
-What a row adds is its transport and its own encoding and decoding, on both sides, for every frame: here that is what is
-measured, so Payload.body is the camera's frame and the client of a row does the rest (locustfiles/clients/frames.py).
-"Client encode" and "client decode" are therefore nothing.
+A row adds its transport, encoding and decoding, on both sides, for every frame. That is the subject of the study, so
+Payload.body is the camera's frame and the row's client does the rest inside the clock (locustfiles/clients/frames.py).
+So "client encode" and "client decode" are zero.
 
 `frames-shm-zmq-double` is *double buffered*: a call takes a frame, and reads and draws the one before it, which the
 server changed in the meantime. Its frames per second stand beside the others', but a frame is drawn one call later.

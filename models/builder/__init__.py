@@ -1,1 +1,1 @@
-"""Makes what is served of a model.toml."""
+"""Makes the served artefacts from a model.toml."""

@@ -1,4 +1,4 @@
-"""The model builder: makes what is served, and says what is.
+"""The model builder: makes the artefacts, and writes which model is served.
 
 Variables: MODEL (default efficientnet_lite0, with a GPU openclip_vit_b32) and MODEL_REPOSITORY declare what is served,
 unless a swap has chosen since; ACCELERATOR (cpu or gpu; default cpu) is what the artefacts are for, ARTIFACTS (default
@@ -34,7 +34,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     artifacts = Path(os.environ.get("ARTIFACTS", "/artifacts"))
     declared = {name: os.environ.get(name, "") for name in ("MODEL", "MODEL_REPOSITORY")}
-    if declared["MODEL_REPOSITORY"] == os.devnull:  # Compose's default: what it mounts where there is none
+    if declared["MODEL_REPOSITORY"] == os.devnull:  # Compose mounts this where MODEL_REPOSITORY is not set
         declared["MODEL_REPOSITORY"] = ""
     default = DEFAULT_MODELS[accelerator()]
     subject = ""

@@ -18,7 +18,7 @@ def say(text: str) -> None:
 
 
 def accelerator() -> Accelerator:
-    """What the artefacts are for, by ACCELERATOR; cpu without it."""
+    """The accelerator that the artefacts are for, from ACCELERATOR; cpu if it is not set."""
     return "gpu" if os.environ.get("ACCELERATOR") == "gpu" else "cpu"
 
 
@@ -35,7 +35,7 @@ def make_current(spec: Spec, artifacts: Path, *, force: bool = False) -> None:
     # PyTorch is imported here and not above: the check must not pay for it.
     from models.builder.export import export
 
-    for left in artifacts.glob(f".{spec.name}.*"):  # of a build that was interrupted
+    for left in artifacts.glob(f".{spec.name}.*"):  # left by an interrupted build
         shutil.rmtree(left)
     work = Path(tempfile.mkdtemp(prefix=f".{spec.name}.", dir=artifacts))
     work.chmod(0o755)

@@ -43,7 +43,7 @@ def export(spec: Spec, key: str, accelerator: Accelerator, directory: Path) -> O
 def image_model(
     spec: ImageSpec, accelerator: Accelerator, directory: Path, scratch: Path
 ) -> tuple[Origin, dict[str, Any]]:
-    """Every artefact of a model of photos, and what its manifest says besides."""
+    """Write every artefact of a photo model; returns further fields of its manifest."""
     # Debian's build of PyTorch stalls in this fuser.
     torch._C._jit_set_texpr_fuser_enabled(False)
     # The fused attention operator exists neither in ONNX nor in every PyTorch that may load the trace.
@@ -85,7 +85,7 @@ def models(spec: ImageSpec, loaded: Loaded, tensors: dict[str, Tensor], director
     example = torch.from_numpy(batch[:2])  # two images: a batch of one would be traced as a constant by some models
     script = directory / "model.pt"
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about shapes that become constants: the image size is, batches are checked
+        warnings.simplefilter("ignore")  # about shapes that become constants: the image size does; batches are checked
         torch.jit.trace(loaded.module, example).save(str(script))
         onnx_file = directory / "repository" / spec.name / "1" / "model.onnx"
         write_onnx(spec, loaded, example, onnx_file)
@@ -182,7 +182,7 @@ def archive(spec: ImageSpec, directory: Path, scratch: Path) -> None:
 
 
 def manifest(spec: Spec, origin: Origin, key: str, about: Mapping[str, Any], directory: Path) -> None:
-    """manifest.json, atomically: its presence says that all the rest is whole."""
+    """Write manifest.json atomically. Its presence says that all other files are complete."""
     names = sorted(path.relative_to(directory).as_posix() for path in directory.rglob("*") if path.is_file())
     data = {
         "schema": SCHEMA,

@@ -1,4 +1,4 @@
-"""An image model that is an ONNX file: our names for its tensors, its PyTorch form for the routes that take photos."""
+"""An image model from an ONNX file: its tensors get our names, and a PyTorch form serves the photo routes."""
 
 from pathlib import Path
 
@@ -39,7 +39,7 @@ def named(path: Path, spec: ImageSpec, scratch: Path) -> Path:
     try:
         model = onnx.load(str(path))
     except Exception as error:  # protobuf's own, which is not ours to import
-        raise spec.wrong(f"the weights are no ONNX model ({error})") from error
+        raise spec.wrong(f"the weights are not an ONNX model ({error})") from error
     made = {name for node in model.graph.node for name in node.output}
     constants = {one.name for one in model.graph.initializer}
     taken = [one.name for one in model.graph.input if one.name not in constants]

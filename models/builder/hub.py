@@ -1,4 +1,4 @@
-"""One download from a model hub, checked by its SHA-256, and quick to give up where no hub can be reached."""
+"""One download from a model hub, checked by its SHA-256. It gives up quickly if no hub can be reached."""
 
 import os
 import socket
@@ -23,8 +23,8 @@ class Unreachable(BuildError):
 def fetch(url: str, sha256: str, path: Path) -> None:
     """Download `url` to `path`. `sha256` is the digest's hex or the start of it.
 
-    Raises Unreachable when there is no good answer within SECONDS_TO_ANSWER; BuildError when an answer began and broke
-    off, or has another digest: that is no reason to go on without the weights.
+    Raises Unreachable without a good answer within SECONDS_TO_ANSWER: the build then goes on with random weights.
+    Raises BuildError if an answer broke off or has another digest: the build then stops.
     """
     if CA_BUNDLE.is_file() and CA_BUNDLE.stat().st_size:  # a plain `up` hands in an empty one
         os.environ["SSL_CERT_FILE"] = str(CA_BUNDLE)

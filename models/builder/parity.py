@@ -1,4 +1,4 @@
-"""Does an exported model answer what PyTorch answers? Compared on the sample photos, output by output."""
+"""Compares the outputs of an exported model with PyTorch's, on the sample photos."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ MAX_ERROR = 1e-4
 """Largest difference allowed, as a part of the output's largest value (measured: 1e-6 to 1e-5)."""
 
 MIN_COSINE = 0.99999
-"""Of the two embeddings of one photo."""
+"""Smallest cosine allowed between the two embeddings of one photo."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """The Triton model repository: standard config.pbtxt files that any Triton with an ONNX Runtime backend loads.
 
-Each is Triton's own message, written by protobuf; the functions here say it in its JSON form.
+Each is Triton's own message, written by protobuf; the functions here build it from its JSON form.
 """
 
 import json
@@ -21,13 +21,13 @@ MAX_BATCH = 32
 WARM_BATCHES = (*range(1, 17), MAX_BATCH)
 
 AT_ONCE = {"max_queue_delay_microseconds": 0}
-"""A batch is what is waiting when the model is free; nobody is made to wait for company."""
+"""A batch is made of the requests that are waiting when the model is free; none is delayed for others."""
 
 
 def text(source: str, about: dict[str, Any]) -> str:
     """config.pbtxt of a model that is made from the spec `source`; `about` is its ModelConfig in JSON form.
 
-    Where that does not say how large a batch may be, it is MAX_BATCH.
+    max_batch_size is MAX_BATCH unless `about` has it.
     """
     config = MessageToString(ParseDict({"max_batch_size": MAX_BATCH} | about, ModelConfig()))
     return f"# Made by the models service from models/{source}/model.toml.\n{config}"
@@ -63,7 +63,7 @@ def config(spec: ImageSpec, name: str, weights: str, accelerator: Accelerator, c
         zeros = {"image": {"data_type": "TYPE_FP32", "dims": shape, "zero_data": True}}
         about["model_warmup"] = [{"name": f"batch {n}", "batch_size": n, "inputs": zeros} for n in WARM_BATCHES]
     if checksum:
-        # One alone: NVIDIA's backend would hand a GPU instance's graph to OpenVINO as well where it is named.
+        # Only one of them: NVIDIA's backend would give a GPU instance's graph to OpenVINO too if it were named.
         one = [_tensorrt(shape, checksum)] if accelerator == "gpu" else [{"name": "openvino"}]
         about["optimization"] = {"execution_accelerators": {f"{accelerator}_execution_accelerator": one}}
     return text(spec.name, about)

@@ -24,7 +24,8 @@ BESIDE = ("_trt", "_jpeg", "_preprocess")
 
 
 def serve(artifacts: Path, declared: dict[str, str], default: str, *, force: bool = False) -> None:
-    """Say what is served: what a swap chose since the same was `declared`, else that. Raises BuildError."""
+    """Choose what is served: the last swap's model if `declared` has not changed since, else `declared`. Raises
+    BuildError."""
     linked = artifacts / "repository"
     try:
         chosen = Serving.load(artifacts)
@@ -34,7 +35,7 @@ def serve(artifacts: Path, declared: dict[str, str], default: str, *, force: boo
     if stays:
         if (linked / chosen.model).resolve().is_relative_to((artifacts / chosen.model).resolve()):  # made here
             make_current(Spec.load(chosen.model), artifacts, force=force)
-            # What is built beside a model differs between releases.
+            # A new release may build other companion models.
             chosen = replace(of_spec(artifacts, chosen.model), swapped=True)
         say(f"{chosen.model} was swapped in: it stays until MODEL or MODEL_REPOSITORY changes")
     elif declared["MODEL_REPOSITORY"]:
@@ -82,13 +83,13 @@ def model_names(repository: Path) -> list[str]:
 
 
 def _check(folder: Path) -> None:
-    """What can be said about one model without loading it."""
+    """Check one model without loading it."""
     config = folder / "config.pbtxt"
     text = config.read_text() if config.is_file() else ""
     versions = [path for path in folder.iterdir() if path.name.isdecimal() and path.is_dir()]
     if not text and not [file for version in versions for file in version.iterdir()]:
         raise BuildError(
-            f"{folder.name} is no model: it has neither a config.pbtxt nor a file in <version>/, e.g. 1/model.onnx"
+            f"{folder.name} is not a model: it has neither a config.pbtxt nor a file in <version>/, e.g. 1/model.onnx"
         )
     if not versions:
         raise BuildError(f"{folder.name} has no version: put its file in {folder.name}/1/")
@@ -96,10 +97,10 @@ def _check(folder: Path) -> None:
     from google.protobuf.text_format import Parse, ParseError
     from tritonclient.grpc.model_config_pb2 import ModelConfig
 
-    try:  # what only a newer Triton knows is for Triton to refuse
+    try:  # fields of a newer Triton are left to Triton
         named = Parse(text, ModelConfig(), allow_unknown_field=True).name
     except ParseError as error:
-        raise BuildError(f"{folder.name}/config.pbtxt is no model configuration: line {error}") from error
+        raise BuildError(f"{folder.name}/config.pbtxt is not a model configuration: line {error}") from error
     if named not in ("", folder.name):
         raise BuildError(f'{folder.name}/config.pbtxt says name: "{named}": it must be the name of its folder')
 
@@ -118,7 +119,7 @@ def choose(names: Iterable[str], wanted: str) -> tuple[str, str | None]:
 
 
 def link(artifacts: Path, repository: Path, names: Iterable[str]) -> None:
-    """Link models of `repository` into the one that Triton serves; links that lead nowhere any more are dropped."""
+    """Link models of `repository` into the one that Triton serves, and remove broken links."""
     folder = artifacts / "repository"
     folder.mkdir(exist_ok=True)
     for name in names:
@@ -159,7 +160,7 @@ def of_spec(artifacts: Path, model: str) -> Serving:
 
 
 def must_be_new(names: Iterable[str], served: Serving) -> None:
-    """Raise BuildError for a name that is loaded now: Triton would answer with the old model, or from half of each."""
+    """Raise BuildError for a name that is loaded now: Triton would answer with the old model, or mix both."""
     if taken := sorted(set(names) & set(served.models)):
         reason = "is being served: swap to another model first, or give the new one another name"
         raise BuildError(f"{', '.join(taken)} {reason}")

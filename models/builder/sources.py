@@ -1,8 +1,8 @@
 """From a spec to a PyTorch module: one small function per source kind, which a model.toml names.
 
 A function gets the library's name for the architecture and a file of weights (None: keep the random ones) and returns
-the plain module. What all share is in `load`: where the weights come from, the seed, the cut into embedding and logits.
-An ONNX file is both architecture and weights: models/builder/from_onnx.py.
+the plain module. `load` does what all share: it gets the weights, sets the seed, and cuts the model into embedding and
+logits. An ONNX file is both architecture and weights: models/builder/from_onnx.py.
 """
 
 import importlib.util

@@ -1,4 +1,4 @@
-"""What a model is: models/<name>/model.toml, read into frozen data and checked before anything heavy is imported.
+"""The spec of a model: models/<name>/model.toml, read into frozen data and checked before any slow import.
 
 docs/models.md describes every field, with examples.
 """
@@ -46,7 +46,7 @@ class Source(Table, frozen=True):
 
     @property
     def classifies(self) -> str:
-        """What gives the logits; empty for an embedding model."""
+        """The tensor or layer with the logits; empty for an embedding model."""
         return self.logits if self.kind == "onnx" else self.head
 
 
@@ -67,7 +67,7 @@ class Weights(Table, frozen=True):
 
 
 class Input(Table, frozen=True):
-    """What a spec says about one input of a graph: () and None where it says nothing."""
+    """The spec of one input of a graph; () and None where it leaves a field out."""
 
     shape: tuple[int, ...] = ()
     value: float | None = None
@@ -78,14 +78,14 @@ class Input(Table, frozen=True):
 
 
 class Spec(Table, frozen=True):
-    """What every model has. `name` is the name of its folder."""
+    """Fields of every model. `name` is the name of its folder."""
 
     name: str
     kind: str
     weights: Weights
 
     def wrong(self, reason: str) -> BuildError:
-        """What to raise where its model.toml does not fit the model."""
+        """The error for a model.toml that does not fit the model."""
         return BuildError(f"models/{self.name}/model.toml: {reason}")
 
     @classmethod

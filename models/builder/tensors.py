@@ -15,7 +15,8 @@ VALUE = "load.{}"
 
 
 def export(spec: TensorsSpec, directory: Path, scratch: Path) -> Origin:
-    """Write `directory`/repository/<model>. Raises BuildError: without its file there is no model, not a random one."""
+    """Write `directory`/repository/<model>. Raises BuildError, also if the file is missing: there is no model with
+    random weights."""
     folder = directory / "repository" / spec.name
     (folder / "1").mkdir(parents=True)
     path, origin = file_of(spec.weights, scratch)
@@ -27,16 +28,15 @@ def export(spec: TensorsSpec, directory: Path, scratch: Path) -> Origin:
 
 
 def config(spec: TensorsSpec, path: Path) -> str:
-    """config.pbtxt of an ONNX file: what our own backend would complete, narrowed by the spec. Raises BuildError.
-
-    Triton makes batches where the first dimension of every tensor is open.
+    """config.pbtxt of an ONNX file: as our own backend would complete it, narrowed by the spec. Raises BuildError.
+    Triton batches the model if the first dimension of every tensor is open.
     """
     try:
         graph = read_signature(path)
     except ConfigError as error:
         raise spec.wrong(str(error)) from error
     except Exception as error:  # ONNX Runtime's exceptions have no common class
-        raise spec.wrong(f"the weights are no ONNX model: {' '.join(str(error).split())[:200]}") from error
+        raise spec.wrong(f"the weights are not an ONNX model: {' '.join(str(error).split())[:200]}") from error
     for said, tensors in ((spec.inputs, graph.inputs), (spec.labels, graph.outputs)):
         if unknown := said.keys() - {tensor.name for tensor in tensors}:
             raise spec.wrong(f"the graph has no {', '.join(sorted(unknown))}")
@@ -60,7 +60,7 @@ def config(spec: TensorsSpec, path: Path) -> str:
 
 
 def narrowed(spec: TensorsSpec, tensor: Tensor) -> Tensor:
-    """With the shape that the spec gives it. Raises BuildError where the graph has another."""
+    """The tensor with the shape of the spec. Raises BuildError if the graph has another."""
     shape = spec.inputs[tensor.name].shape if tensor.name in spec.inputs else ()
     if not shape:
         return tensor

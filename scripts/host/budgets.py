@@ -18,7 +18,7 @@ MIB = {"B": 2**-20, "KiB": 2**-10, "MiB": 1, "GiB": 2**10}
 
 
 def tell(*command: str) -> str:
-    """stdout of a program that must work. Raises CalledProcessError."""
+    """stdout of a program. Raises CalledProcessError."""
     return subprocess.run(command, cwd=machine.ROOT, capture_output=True, text=True, check=True).stdout.strip()
 
 

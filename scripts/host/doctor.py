@@ -20,7 +20,7 @@ SYSTEMS = ("debian-12", "debian-13", "ubuntu-22.04", "ubuntu-24.04")
 # The stack idles at 1.8 GB (docs/budgets.md); its model builder may take 4 GB.
 MEMORY_LEAST_MIB, MEMORY_ENOUGH_MIB = 3500, 7500
 VRAM_ENOUGH_MIB = 8000  # an estimate: three servers hold the model
-# What the engine holds after a first build, build cache included, with room to spare. cpu: docs/budgets.md has the
+# Disk space of the engine after a first build, build cache included, with room to spare. cpu: docs/budgets.md has the
 # measured size. gpu: an estimate until it has been measured: those 15, Triton's image (15.5 GB unpacked:
 # github.com/triton-inference-server/server/issues/7474, and about half of that again while it is pulled), and PyTorch
 # with CUDA in two images and in the build cache.
@@ -78,7 +78,7 @@ def engine() -> str | None:
 
 
 def for_gpu(subject: str, found: str, remedy: str) -> Finding:
-    """What only a GPU stack needs is a failure where one is asked for, else a warning."""
+    """A missing GPU requirement is a failure with ACCELERATOR=gpu, else a warning."""
     return Finding(FAIL if machine.accelerator() == "gpu" else WARN, subject, found, remedy)
 
 
@@ -138,9 +138,12 @@ def disk() -> Iterator[Finding]:
     while not folder.is_dir():
         folder = folder.parent
     free, needed = machine.free_gb(folder), DISK_NEEDED_GB.get(machine.accelerator(), 0)
-    built = ("docker", "image", "inspect", "fiveway-triton:local", "fiveway-torchserve:local")
-    if machine.accelerator() == "cpu" and ask(*built) is not None:
-        yield ok("disk", f"{free} GB free at {folder}, and the images are built")
+    # As know_registry of scripts/lib.sh names them.
+    registry = machine.setting("IMAGE_REGISTRY", "")
+    tag = (machine.setting("IMAGE_TAG", "") or f"v{machine.read('VERSION').strip()}") if registry else "local"
+    images = (f"{registry}fiveway-{name}:{tag}" for name in ("triton", "torchserve"))
+    if machine.accelerator() == "cpu" and ask("docker", "image", "inspect", *images) is not None:
+        yield ok("disk", f"{free} GB free at {folder}, and the images are there")
     elif free >= needed:
         yield ok("disk", f"{free} GB free at {folder}, the first build needs {needed}")
     else:
@@ -266,7 +269,7 @@ CHECKS = (accelerator, system, container, size, disk, docker, ports, gpu)
 
 
 def main() -> int:
-    if sys.argv[1:2] == ["--refuse"]:  # scripts/up: what is in its way, by the names of checks
+    if sys.argv[1:2] == ["--refuse"]:  # for scripts/up: the failures among these checks
         for one in (one for check in CHECKS if check.__name__ in sys.argv[2:] for one in check()):
             if one.level == FAIL:
                 raise machine.Refusal(f"{one.subject} {one.found}: {one.remedy}")

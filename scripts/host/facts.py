@@ -33,7 +33,7 @@ def services() -> list[dict[str, Any]] | None:
 
 
 def providers() -> list[dict[str, Any]] | None:
-    """Per model and execution provider what ran the graph's nodes, not what the configuration asks for."""
+    """Per model and execution provider, the number of graph nodes that it ran, whatever the configuration asks for."""
     said = ask("docker", "compose", "exec", "-T", "triton", "providers") or ""
     found = re.findall(r"^(\S+) +\S+ +(\S+) +(\d+)$", said, re.M)
     return [{"model": model, "provider": provider, "nodes": int(nodes)} for model, provider, nodes in found] or None
@@ -54,8 +54,8 @@ def envoy_config() -> str:
 
 
 def facts() -> dict[str, Any]:
-    """Every fact; null where it cannot be had (no git, no Docker, no GPU)."""
-    # A run writes below results/: that does not change what is measured.
+    """Every fact; null if it is unknown (no git, no Docker, no GPU)."""
+    # A run writes below results/, which does not change what is measured.
     changes = ask("git", "status", "--porcelain", "--", ".", ":!results")
     return {
         "commit": ask("git", "rev-parse", "HEAD"),

@@ -37,7 +37,7 @@ def file(group: str) -> Path:
 def main() -> int:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
     groups, how = settings["dependency-groups"], settings["tool"]["lock"]
-    # In the order of pyproject.toml: what a lock follows is locked before it.
+    # In the order of pyproject.toml: a lock comes after those that it follows.
     locked = [name for name in groups if not how.get(name, {}).get("part")]
     upgrade = "--upgrade" in sys.argv[1:]
     chosen = [word for word in sys.argv[1:] if word != "--upgrade"]

@@ -1,4 +1,4 @@
-"""What the verbs ask of this machine: other programs, settings, files, sizes."""
+"""What the scripts read from this machine: other programs, settings, files, sizes."""
 
 import functools
 import json
@@ -22,19 +22,19 @@ _ASSIGNED = re.compile(
 
 
 class Refusal(Exception):
-    """Why a verb does not go on and what to do, in one line."""
+    """Why a script stops and what to do, in one line."""
 
     status = 1
 
 
 class Usage(Refusal):
-    """A call that cannot be meant."""
+    """Wrong arguments: exit status 2."""
 
     status = 2
 
 
 def verb(run: Callable[[], int]) -> NoReturn:
-    """Run a verb to the end of the process; a Refusal is one line on stderr and its exit status."""
+    """Run a script and end the process; a Refusal becomes one line on stderr and its exit status."""
     try:
         sys.exit(run())
     except Refusal as refusal:
@@ -58,7 +58,7 @@ def ask(*command: str, send: str = "") -> str | None:
 
 
 def lib(function: str) -> str | None:
-    """What a function of lib.sh says; None where it fails. It has what scripts/engine needs before any Python."""
+    """The output of a function of lib.sh; None if it fails. lib.sh has what scripts/engine needs before any Python."""
     return ask("bash", "-c", f". scripts/lib.sh; {function}")
 
 
@@ -85,7 +85,8 @@ def setting(name: str, default: str) -> str:
 
 @functools.cache
 def env_file() -> dict[str, str]:
-    """What .env says, as Compose reads it; where there is no Compose yet the same without variables in values."""
+    """The settings of .env, as Compose reads them. Before Compose is installed, variables in values are not
+    expanded."""
     if not ENV.is_file():
         return {}
     found = _ASSIGNED.findall(ENV.read_text())
@@ -97,7 +98,7 @@ def env_file() -> dict[str, str]:
 
 
 def accelerator() -> str:
-    """cpu or gpu, or what somebody took for one."""
+    """cpu or gpu, or an invalid value that the caller must refuse."""
     return setting("ACCELERATOR", "cpu")
 
 
@@ -127,5 +128,5 @@ def results() -> Path:
     return folder
 
 
-if __name__ == "__main__":  # for the verbs that are bash: the value of a setting, or the folder of the results
+if __name__ == "__main__":  # for bash scripts: print the value of a setting, or the folder of the results
     verb(lambda: print(results() if sys.argv[1] == "results" else setting(sys.argv[1], "")) or 0)

@@ -1,4 +1,5 @@
-"""scripts/native: the JPEG server and the light Triton as plain processes, then the 5-way comparison over what runs."""
+"""scripts/native: the JPEG server and the light Triton as plain processes, then the 5-way comparison over their
+routes."""
 
 import argparse
 import hashlib
@@ -59,7 +60,7 @@ def arguments(given: Sequence[str]) -> tuple[bool, list[str], list[str]]:
 
 
 def check(ports: Sequence[int]) -> str:
-    """The device; what is missing is said before anything is downloaded. Raises Refusal."""
+    """The device. Missing requirements are reported before anything is downloaded. Raises Refusal."""
     accelerator = machine.accelerator()
     if accelerator not in DEVICES:
         raise Refusal(f"ACCELERATOR is {accelerator}: set cpu or gpu")
@@ -156,14 +157,14 @@ def server(name: str, command: Sequence[str | Path], **variables: str) -> Iterat
 
 
 def wait_for(process: subprocess.Popen[bytes], port: int) -> None:
-    """Until it listens, or has ended, or takes too long: then its routes are told apart by who answers."""
+    """Wait until it listens, has ended, or takes too long. Later each route is asked whether it answers."""
     end = time.monotonic() + START_S
     while process.poll() is None and time.monotonic() < end and not machine.listens("127.0.0.1", port):
         time.sleep(1)
 
 
 def cause(route: str, model: str, ended: bool) -> str:
-    """Why its server or its model does not run, in the server's words, which it does not tell a client; else empty."""
+    """Why a route's server or model does not run, from the server's log; else empty."""
     name = "jpeg-http" if route == "jpeg-http" else "triton"
     log = machine.read(str(LOGS / f"{name}.log"))
     if ended:

@@ -3,7 +3,7 @@
 TorchServe collects single requests into a batch. A bad image fails its own request only: the others are answered. Over
 gRPC, TorchServe cannot say a status per request: it answers OK with the error JSON in `prediction`.
 
-To unregister a model under load would leave its waiting requests without an answer for good. So a model that is no
+Unregistering a model under load would leave its waiting requests without any answer. So a model that is no
 longer served is retired (swap.py): its worker stays, without the model, and answers 404.
 
 TorchServe demands that a handler's module defines exactly one class.
@@ -98,7 +98,7 @@ class JpegHandler:
         return bodies
 
     def _load(self) -> Model:
-        """The model; loaded first where there is none, or none since it was retired."""
+        """The model, which is loaded first if it never was or has been retired."""
         if not self._model:
             self._model = Model(self._path, self._manifest, pick_device(), self._batch_size)
         return self._model
@@ -113,7 +113,7 @@ class JpegHandler:
     def _decode(
         self, fields: Mapping[str, Any], content_type: str, stages: Stages
     ) -> npt.NDArray[np.float32] | ServeError:
-        """The input tensor [1, 3, H, W], or why there is none: an error must not reach the other requests."""
+        """The input tensor [1, 3, H, W], or the error: it must not reach the other requests of the batch."""
         try:
             with stages.stage("preprocess"):
                 return self._manifest.preprocess.tensor(jpeg_of(fields, content_type))[None]
@@ -121,7 +121,7 @@ class JpegHandler:
             return told(error, log, "decode failed")
 
     def _predict(self, answers: list[Any], stages: Sequence[Stages]) -> None:
-        """Put a Prediction in the place of each tensor, all as one batch; errors stay at their places."""
+        """Replace each tensor by its Prediction, all as one batch; errors stay at their places."""
         model = self._load()
         if good := [i for i, item in enumerate(answers) if not isinstance(item, ServeError)]:
             start = perf_counter()

@@ -1,8 +1,8 @@
 """Docker's healthcheck: `python3 -m servers.torchserve.health`.
 
-TorchServe's own ping stays green over a dead worker. The handler touches a file whenever the model has answered: while
-that moves, the worker lives and no probe is sent. While the served model takes no photos there is no worker: then
-TorchServe's ping must do.
+TorchServe's own ping stays green when a worker is dead. The handler touches a file whenever the model has answered:
+while its time changes, the worker is alive and no probe is sent. While the served model takes no photos there is no
+worker, and TorchServe's ping is the check.
 """
 
 import sys
@@ -25,7 +25,7 @@ def main() -> int:
 
 
 def predict(model: str, timeout: float) -> None:
-    """One inference on a photo. Raises where there is no answer."""
+    """One inference on a photo. Raises if it fails."""
     request("POST", INFERENCE, f"/predictions/{model}", PHOTO, {"content-type": "image/jpeg"}, timeout=timeout)
 
 

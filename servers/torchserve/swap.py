@@ -20,7 +20,7 @@ from servers.torchserve.health import predict
 MANAGEMENT = 8081
 LOAD_S = 180.0
 CALL_S = 20.0
-# A retired model that nobody asked for so long can be unregistered: no request of its waits.
+# A retired model that got no request for this long can be unregistered: none of its requests waits.
 QUIET_S = 30.0
 
 
@@ -53,7 +53,7 @@ def tidy() -> None:
 
 
 def _forget_the_quiet(wanted: str) -> None:
-    """Unregister what was retired long ago: its worker still holds memory."""
+    """Unregister models that were retired long ago: their workers still hold memory."""
     for model in _registered() - {wanted}:
         marker = RETIRED / model
         if marker.exists() and time.time() - marker.stat().st_mtime > QUIET_S:

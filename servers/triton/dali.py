@@ -1,12 +1,12 @@
-"""JPEGs decoded by DALI, on a GPU by nvJPEG: what NVIDIA's image has. servers/triton/jpeg/model.py asks it first.
+"""JPEGs decoded by DALI (on a GPU by nvJPEG), in NVIDIA's image. servers/triton/jpeg/model.py asks it first.
 
     header: gateways/core -> DALI: decode in full, mean of each block of pixels -> resize, normalise: gateways/core
 
 The mean of 2 x 2, 4 x 4 or 8 x 8 pixels stands for the scaled decode of gateways/core (Image.draft), which DALI cannot
 do: it leaves the same picture but for rounding. (A decode in full, resized at once, does not.)
 
-DALI fails a whole batch for one photo, and nvJPEG may take files that a route must refuse. So only a plain photo is put
-before it, and what it fails is decoded again by gateways/core, which says what is wrong with which photo.
+DALI fails a whole batch for one photo, and nvJPEG may take files that a route must refuse. So DALI gets plain photos
+only. What it fails to decode is decoded again by gateways/core, which says which photo is bad and why.
 """
 
 import math
@@ -30,7 +30,7 @@ MAX_PHOTOS = 32
 MAX_PIXELS = 100_000_000
 """Of one run, decoded in full: 300 MB on the device."""
 TOLERANCE = 2.0
-"""Of 255, the mean over a picture, between two decoders."""
+"""The most that two decoders may differ: mean over a picture, of 255."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Dali:
                     images[photo.position] = image
             except Exception:
                 traceback.print_exc()
-                self._pipeline = None  # it is of no more use
+                self._pipeline = None  # the pipeline cannot be used any more
         return images
 
     def _plain(self, position: int, jpeg: bytes) -> _Photo | None:
@@ -86,7 +86,7 @@ class Dali:
         return _Photo(position, np.frombuffer(jpeg, np.uint8), (height // scale, scale, width // scale, scale, 3))
 
     def _run(self, photos: Sequence[_Photo]) -> list[Image.Image]:
-        """Raises what DALI raises, after which the pipeline is of no use."""
+        """Raises DALI's own errors, after which the pipeline cannot be used."""
         self._pipeline = self._pipeline or self._built()
         self._pipeline.feed_input("jpeg", [photo.jpeg for photo in photos])
         self._pipeline.feed_input("blocks", [np.array(photo.blocks, np.int32) for photo in photos])

@@ -1,7 +1,7 @@
 """Docker's health check of Triton: every model that is served must answer.
 
-A dead or hung model process hides behind green readiness endpoints for good. So each model is asked one real inference,
-unless its success counter moved since the last check. At the third failure in a row its processes are ended and the
+Triton's readiness endpoints stay green when a model process is dead or hung. So each model is asked one real inference,
+unless its success counter has moved since the last check. At the third failure in a row its processes are ended and the
 model is unloaded and loaded again; where that does not help, or the server does not answer, the container restarts.
 
 A model that could not be loaded makes the container unhealthy, but loading it again would fail again: nothing is done.
@@ -48,7 +48,7 @@ def main() -> int:
 
 
 def _served() -> set[str]:
-    """What must answer as of now: a swap may change that while a check runs. Empty: nothing says so."""
+    """The models that must answer now: a swap may change them while a check runs. Empty: serving.json is absent."""
     try:
         return set(Serving.load().models)
     except ServingError:
@@ -60,8 +60,8 @@ def _check(entry: Json) -> int:
     model, version, state, reason = entry["name"], entry["version"], entry["state"], entry.get("reason", "")
     if state == "READY":
         path = f"/v2/models/{model}/versions/{version}"
-        with suppress(Exception):  # of what cannot be asked the check says why
-            if ok("GET", path)["platform"] == "ensemble":  # each of its steps is checked, and healed, by itself
+        with suppress(Exception):  # if metadata cannot be read, the probe reports why
+            if ok("GET", path)["platform"] == "ensemble":  # each of its steps is checked and healed separately
                 return 0
         return watch(
             partial(probe, path),
@@ -76,7 +76,7 @@ def _check(entry: Json) -> int:
 
 
 def probe(path: str) -> None:
-    """One inference on zeros of the smallest shape. Any word from the model is life, even that it refuses zeros."""
+    """One inference on zeros of the smallest shape. Any answer of the model counts, also a refusal of zeros."""
     about, before = ok("GET", path), _successes(path)
     inputs = [_zeros(tensor) for tensor in about["inputs"]]
     try:
@@ -108,7 +108,7 @@ def _heal(model: str, path: str) -> None:
     print(f"{model}: ending its processes, unloading and loading it again", flush=True)
     try:
         for pid in _processes(model):
-            os.kill(pid, signal.SIGKILL)  # a hung one would keep its requests waiting for good
+            os.kill(pid, signal.SIGKILL)  # a hung process would never answer its requests
         ok("POST", f"/v2/repository/models/{model}/unload", {})
         load(model)
         probe(path)
@@ -118,7 +118,7 @@ def _heal(model: str, path: str) -> None:
 
 
 def index() -> list[Json]:
-    """What Triton knows about each version of each model in its repository."""
+    """Triton's index: the state of each version of each model in its repository."""
     return list(ok("POST", "/v2/repository/index", {}))
 
 

@@ -42,7 +42,7 @@ def load_next() -> None:
 
 
 def tidy() -> None:
-    """Requests at work are answered first; new ones are told that the model is unknown."""
+    """Requests in progress are answered first; new ones get "unknown model"."""
     _stop_loader()
     keep = Serving.load().models
     end = time.monotonic() + UNLOAD_S

@@ -256,7 +256,7 @@ NONE = "0 images: send 1 to 32 in one request"
 NOT_SERVED = "not served at this port"
 UNKNOWN_MODEL = "unknown model"
 NOT_A_LIST = "count is 100001: send 1 to 100000"
-NO_HEAD = "the first part is no JSON object"
+NO_HEAD = "the first part is not a JSON object"
 NOT_2 = "3 bytes for a frame of 1 x 2: send 6"
 
 IMAGE = (3, 224, 224)
@@ -523,7 +523,7 @@ CASES = (
         *of_seldon("send numbers only", {"data": {"ndarray": [1, "a"]}}),
         *of_seldon("dtype is DT_STRING", {"data": {"tftensor": {"dtype": "DT_STRING"}}}),
         bad("a frame of 'x' x 1", "frames-http", lambda: frames_text(width="x", height=1, frame="")),
-        bad("slot is no name", "frames-zmq", lambda: ZeroMq((SLOT % b"../etc/passwd",))),
+        bad("slot is not a valid name", "frames-zmq", lambda: ZeroMq((SLOT % b"../etc/passwd",))),
     ),
     Case(
         "batch of 0",

@@ -123,7 +123,8 @@ def elsewhere(stack: None) -> Iterator[tuple[str, str]]:
 @pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_an_edge_elsewhere(elsewhere: tuple[str, str]) -> None:
-    """From where only the edge is reached: every count of ours is there, and what cannot be seen is said."""
+    """From a network with the edge only: all client-side counts are there, and the report says which counters are
+    missing."""
     network, edge = elsewhere
     OUTPUT.mkdir(parents=True, exist_ok=True)
     volumes = ("--volume", f"{PROJECT}_artifacts:/artifacts:ro", "--volume", f"{OUTPUT}:/results")

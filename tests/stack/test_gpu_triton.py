@@ -108,7 +108,7 @@ def test_without_dali_pillow_decodes_and_it_is_said(triton: str, photo: bytes) -
     assert says in docker("logs", triton)
     rows = {tuple(line.split()) for line in docker("exec", triton, "providers").splitlines()}
     assert (f"{SPEC.name}_preprocess", "1", "Pillow", "1") in rows
-    # As where the server's own backend counts nothing: an ensemble and its first step are no execution provider's.
+    # As with NVIDIA's own backend, which counts nothing: an ensemble and its first step have no execution provider.
     ask = "import runpy; print(*(row[0] for row in runpy.run_path('/usr/local/bin/providers')['configured']()))"
     assert set(docker("exec", triton, "python3", "-c", ask).split()) == set(CONFIGS)
 

@@ -157,8 +157,8 @@ def test_what_cannot_be_served_leaves_the_old_model(tmp_path: Path) -> None:
     (hollow / "nothing" / "1").mkdir(parents=True)
     for arguments, says in (
         ((broken,), "Protobuf parsing failed"),
-        ((hollow,), "nothing is no model: it has neither a config.pbtxt nor a file"),
-        ((tmp_path / "absent",), "is no folder"),
+        ((hollow,), "nothing is not a model: it has neither a config.pbtxt nor a file"),
+        ((tmp_path / "absent",), "is not a folder"),
         (("resnet",), "no such model"),
     ):
         told = swap(*arguments, fails=True)

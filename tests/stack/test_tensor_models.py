@@ -1,4 +1,4 @@
-"""The examples that are no image models: built by the models image, served by the Triton image, right in value."""
+"""The examples that take no photos: built by the models image, served by the Triton image, with correct values."""
 
 import os
 import uuid

@@ -321,7 +321,7 @@ def test_a_dead_or_hung_model_is_healed(triton: Triton, signal: str) -> None:
         except OSError:
             return None
 
-    # What has not answered yet may still be starting: that is no failure.
+    # A model that has not answered yet may still be starting, which is not a failure.
     wait_until(lambda: "no_config.1: answer" in health(triton)[1], "the health check has seen it answer", seconds=60)
     killed = processes(triton, "no_config")
     docker("exec", triton.name, "sh", "-c", f"kill -{signal} {' '.join(killed)}")

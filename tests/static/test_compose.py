@@ -1,4 +1,4 @@
-"""What every container of ours must have, read from the Compose model with all defaults: no Docker engine is needed."""
+"""What all our containers must have, read from the Compose model with all defaults: no Docker engine is needed."""
 
 import re
 from typing import Any
@@ -58,7 +58,7 @@ def test_health(name: str) -> None:
         return
     assert found["restart"] == "unless-stopped"
     check = found["healthcheck"]
-    assert check["test"][0] in ("CMD", "CMD-SHELL"), "a healthcheck that is disabled is none"
+    assert check["test"][0] in ("CMD", "CMD-SHELL"), "the health check is disabled"
     command = " ".join(check["test"])
     assert not re.search(r"\bnc\b|/dev/tcp|pgrep|pidof", command), "an open port or a living process is not health"
     assert "curl" not in command or re.search(r"curl .*(-f|--fail)", command), "curl without -f is green on errors"

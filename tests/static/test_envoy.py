@@ -8,6 +8,7 @@ import base64
 import hashlib
 import itertools
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -41,6 +42,7 @@ PAGE = CONFIG.parent / "front_page.html"
 ETC = [PAGE, *CONFIG.parent.glob("*.lua"), ROOT / "proto" / "gen" / "fiveway_vision_v1.binpb"]
 SAMPLES = [*(ROOT / "models" / "photos").glob("*_360x640.jpg")]
 MIB = 1024 * 1024
+LOCUST_PORT = "18089"
 BATCH_32 = 32 * 3 * 224 * 224 * 4  # bytes of 32 images as FP32 tensors
 
 
@@ -178,7 +180,8 @@ def envoy(folder: Path, theirs: dict[tuple[str, int], int]) -> Iterator[tuple[in
     with (folder / "log").open("wb") as log:
         options = ("--log-level", "warn", "--concurrency", "1", "--disable-hot-restart")
         command = ["envoy", "-c", str(folder / "envoy.yaml"), *options]
-        process = subprocess.Popen(command, stdout=log, stderr=log)
+        environment = os.environ | {"LOCUST_PORT": LOCUST_PORT}
+        process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
     listener, statistics, _ = ours.values()
     retry = ("--retry", "100", "--retry-connrefused", "--retry-max-time", "30")
     ready = ["curl", "-sf", *retry, f"http://127.0.0.1:{statistics}/ready"]
@@ -293,6 +296,7 @@ def test_a_browser_gets_the_front_page(edge: Edge) -> None:
     assert f"policy: default-src 'none'; {wanted}; connect-src 'self';".lower() in head, f"in envoy.yaml: {wanted}"
     assert "content-type: text/html; charset=utf-8" in head
     assert not re.search(r"""(?:src|href)=["'](?:https?:)?//(?!github\.com/kserve/)|innerHTML|eval\(""", page)
+    assert f"x-locust-port: {LOCUST_PORT}" in edge.curl("/")[1]
     for name in re.findall(r'"(otter|osprey|lake|colosseum)"', page):
         status, head, body = edge.curl(f"/samples/{name}.jpg")
         assert (status, body[:2]) == (200, b"\xff\xd8")
@@ -317,7 +321,7 @@ def test_health_can_be_asked_by_a_browser(edge: Edge, path: str, server: str, ex
 
 @pytest.mark.parametrize("path", [KSERVE + "ModelInfer", "/fiveway.vision.v1.VisionService/Predict", f"{HEALTH}/x"])
 def test_nothing_else_can_be_asked_by_a_browser(edge: Edge, path: str) -> None:
-    """A page of another origin cannot send this type without asking first, and nobody answers that."""
+    """A page of another origin cannot send this type without a preflight request, which is not answered."""
     assert edge.post(path, bytes(5), *GRPC_WEB)[0] == 404
     assert edge.curl(HEALTH, "-X", "OPTIONS", "-H", "origin: http://elsewhere")[0] == 404
 
@@ -465,7 +469,7 @@ PREDICT = '{"images": ["/9g="]}'
 def test_bad_input_of_the_typed_service_over_http(
     edge: Edge, data: str, arguments: tuple[str, ...], status: int, code: str, message: str
 ) -> None:
-    """4xx in the form of the other routes. What is no JSON: tests/stack."""
+    """4xx in the form of the other routes. Bodies that are not JSON: tests/stack."""
     found, head, body = edge.post("/v1/predict", data.encode(), *arguments)
     assert (found, body["error"]["code"]) == (status, code), body
     assert message in body["error"]["message"]
@@ -513,7 +517,8 @@ def test_the_statistics_are_read_only(edge: Edge) -> None:
 
 
 def test_servers_that_are_not_there(tmp_path: Path) -> None:
-    """503 and UNAVAILABLE: try again where nobody listens; of a profile that is off the command that starts it."""
+    """503 and UNAVAILABLE: "try again" if the server is down, and for a profile that is off the command that starts
+    it."""
     echo, vectors = "/fiveway.transport.v1.BaseService/", "/fiveway.transport.v1.DistanceService/StreamVectors"
     transport = ("/transport/structured", "/transport/vectors/json?count=1", "/api/v1.0/predictions")
     methods = (f"{echo}Structured", f"{echo}BinaryStream", vectors, "/seldon.protos.Seldon/Predict")

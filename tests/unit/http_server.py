@@ -1,4 +1,4 @@
-"""An ASGI application under uvicorn, with the settings of every HTTP server of ours, and a plain client."""
+"""An ASGI application under uvicorn, with the settings of all our HTTP servers, and a plain client."""
 
 import http.client
 import json

@@ -10,6 +10,7 @@ import struct
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from email.message import Message
@@ -83,7 +84,7 @@ class HttpServer(ThreadingHTTPServer):
     request_queue_size = 128
 
     def handle_error(self, *about: Any) -> None:
-        """A client that goes away is no error."""
+        """A client that goes away is not an error."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(*about)
 
@@ -129,8 +130,8 @@ class StandIn:
         self.delay_s, self.mode = delay_s, mode
         self.called = self.refused = 0
         """How often, over all routes."""
-        self.answered: set[str] = set()
-        """Path, or method and model, of each route that has given an answer."""
+        self.answered: Counter[str] = Counter()
+        """Path, or method and model, of a route -> its answers."""
         self._counting = threading.Lock()
         self.http_port = 0
         self._grpc = grpc.server(ThreadPoolExecutor(32))
@@ -180,7 +181,7 @@ class StandIn:
 
     def _images(self, route: str, images: int) -> int:
         """For how many of them there is an answer."""
-        self.answered.add(route)
+        self.answered[route] += 1
         return images - 1 if self.mode == "short" else images
 
     def http(self, method: str, path: str, headers: Message, body: bytes) -> Reply:

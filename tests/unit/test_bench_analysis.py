@@ -338,7 +338,8 @@ def scaled(times: float, outside: float) -> Analysis:
 
 
 def test_h5_compares_two_devices() -> None:
-    """On the slower device the share outside compute is lower, higher, or nobody is slower; the order is no matter."""
+    """On the slower device the share outside compute is lower or higher, or neither device is slower, in either
+    order."""
     fast, slow = scaled(1.0, 1.0), scaled(2.0, 1.0)
     for a, b in ((fast, slow), (slow, fast)):
         assert fiveway.across(a, b).verdict == "reproduced"

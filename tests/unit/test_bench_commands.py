@@ -15,7 +15,7 @@ COMMANDS = ["fiveway", *STUDIES, "aa", "truth", "report", "readme", "page", "plo
 
 @pytest.mark.parametrize("name", dict.fromkeys(COMMANDS))
 def test_every_command_has_help_and_refuses_other_options(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Help is no error; an unknown option names those that there are."""
+    """Help exits with 0; an unknown option is refused with the list of options."""
     result = ["result"] if name in ("report", "readme", "page", "plot") else []
     for options, status in (["--help"], 0), ([*result, "--quikc"], 2):
         with pytest.raises(SystemExit) as ended:

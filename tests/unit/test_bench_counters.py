@@ -43,7 +43,7 @@ class Stack:
         self.write()
 
     def write(self) -> None:
-        """What the kernel shows. The loopback's bytes are no business of ours; the wires share the others."""
+        """The kernel's counters. The loopback's bytes are not counted; the other interfaces share the rest."""
         for name, sent, received in (("lo", 7777, 7777), ("eth0", self.sent, 100), ("eth1", 0, self.received)):
             folder = self.network / name / "statistics"
             folder.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Facts about where a run was made: from the host, the servers and this container; what nobody can say is null."""
+"""The environment of a run, from the host, the servers and this container; unknown facts are null."""
 
 import json
 import os
@@ -131,7 +131,7 @@ def test_every_source_ends_up_in_its_field(collected: Collect) -> None:
 ANYWHERE: dict[str, Any] = {
     "services": None, "envoy": {"version": None, "config_sha256": None}, "machine": "amd-epyc-8c-32g", "commit": "abc",
 }  # fmt: skip
-"""Where no container of ours was measured; the client's machine is still ours."""
+"""None of our containers was measured; the client's machine is still ours."""
 
 
 def test_without_docker_triton_says_what_ran_the_models(collected: Collect, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -190,7 +190,7 @@ def test_what_the_markdown_adds() -> None:
 
 
 def test_a_route_has_one_colour() -> None:
-    """Five routes, five colours, and names that are no route still differ."""
+    """Five routes have five colours, and other names still differ."""
     colours = [plots.colour(name) for name in ("jpeg-http", "onnx-http", "onnx-grpc", "trt-http", "trt-grpc")]
     assert len(set(colours)) == 5
     assert plots.colour("A", ("A", "B")) != plots.colour("B", ("A", "B"))

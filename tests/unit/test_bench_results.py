@@ -1,4 +1,4 @@
-"""What a run leaves behind: files that are whole or not there, and types that refuse what is none of theirs."""
+"""Result files: each is complete or absent, and its types refuse unknown fields."""
 
 import csv
 import errno

@@ -30,7 +30,7 @@ def window(block: int, latencies_ms: NDArray[np.float64]) -> Window:
 def visits(
     rng: np.random.Generator, blocks: int, sd: float, drift: float, times: float = 1.0, calls: int = 150
 ) -> list[Window]:
-    """One window per block around `times` 8 ms; what blocks have in common (drift) is the same for whoever asks."""
+    """One window per block around `times` 8 ms; the drift that blocks have in common is the same in every call."""
     medians = 8 * times * np.exp(drift * np.arange(blocks) + rng.normal(0, sd, blocks))
     latencies = [median * np.exp(rng.normal(0, 0.1, calls)) for median in medians]
     return [window(block, ms.round(2)) for block, ms in enumerate(latencies, 1)]
@@ -145,7 +145,7 @@ def test_resampled_windows_agree_with_numpy() -> None:
 
 def test_throughput_is_all_images_over_all_seconds() -> None:
     """Not a mean of rates: a long window counts for more. A window's images are its calls times the batch; a visit
-    without calls, or without time, is no window, and no window is no estimate."""
+    without calls or time is left out, and without any window there is no estimate."""
     one = np.ones(1, np.int64)
     numbers = ((1, 100.0, 1.0), (2, 900.0, 4.0), (3, 200.0, 5.0))
     found = [Window(block, np.array([8.0]), one, images, seconds) for block, images, seconds in numbers]
@@ -158,7 +158,7 @@ def test_throughput_is_all_images_over_all_seconds() -> None:
 
 
 def test_one_bucket_is_known_to_the_recorder_s_resolution() -> None:
-    """Calls that all took the same time still have an interval: a step of the histogram is no difference."""
+    """Calls that all took the same time still have an interval: one step of the histogram is not a difference."""
     a, b = (
         estimate([Window(i, np.array([ms]), np.array([50]), 50.0, 0.4) for i in range(1, 4)], name)[P50]
         for name, ms in (("a", 8.0), ("b", 8.004))

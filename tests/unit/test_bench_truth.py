@@ -217,7 +217,8 @@ def test_only_blocks_that_both_measured_count() -> None:
 
 
 def test_the_verdict_is_the_intervals() -> None:
-    """A small error that may as well be a large one is no success, nor a large one that may be small a failure."""
+    """A small error whose interval includes large ones is not a success, and a large one whose interval includes small
+    ones is not a failure."""
     unclear = [(0.01, 0.06), (-0.5, 0.9), (0.04, 0.1), (None, None)]
     for word, limits in ("met", [(-0.05, 0.05)]), ("missed", [(0.06, 0.1), (-0.1, -0.06)]), ("inconclusive", unclear):
         assert {truth.verdict({"low": low, "value": 0.0, "high": high}) for low, high in limits} == {word}
@@ -364,7 +365,7 @@ def test_a_bad_generator_costs_its_rows_only(check: Check, artifacts: Path) -> N
 def test_an_early_end_keeps_what_was_measured(
     end: BaseException, word: str, status: int, check: Check, tmp_path: Path
 ) -> None:
-    """The blocks until then are in the rows, which say why there are no more."""
+    """The rows have the blocks until then, and say why the run ended."""
     (row,), _ = check(GRPC_CELL, end=end)
     assert row["blocks"] == 2
     assert word in row["marks"][0]

@@ -45,7 +45,7 @@ def server(tmp_path: Path) -> Server:
 
 
 def test_an_idle_server_is_probed_every_time_and_a_busy_one_is_not(server: Server) -> None:
-    """The probe's own success is not somebody else's traffic; a counter that moved is a proof of life, and free."""
+    """The probe's own success does not count as traffic; a counter that moved proves life without a probe."""
     assert [server.check() for _ in range(3)] == [0, 0, 0]
     assert server.probes == 3
     for _ in range(3):
@@ -55,7 +55,7 @@ def test_an_idle_server_is_probed_every_time_and_a_busy_one_is_not(server: Serve
 
 
 def test_without_a_counter_or_a_state_there_is_a_probe(server: Server) -> None:
-    """A counter that cannot be read is no proof; a full disk must not break the watcher for good."""
+    """A counter that cannot be read proves nothing; a full disk must not break the watcher for good."""
     for _ in range(2):
         server.count = -2
         assert server.check() == 0

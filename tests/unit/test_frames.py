@@ -131,7 +131,7 @@ def test_a_bad_message_ends_its_stream(stub: frames_pb2_grpc.FrameServiceStub) -
 
 BAD_PARTS: list[tuple[list[bytes], str, str]] = [
     ([b" " * 2000 + b"{}"], "INVALID_ARGUMENT", "at most 1024 bytes"),
-    ([json.dumps(SHAPE | {"slot": 5}).encode()], "INVALID_ARGUMENT", "slot is no name"),
+    ([json.dumps(SHAPE | {"slot": 5}).encode()], "INVALID_ARGUMENT", "slot is not a valid name"),
     ([json.dumps(SHAPE | {"slot": "shortfile"}).encode()], "INVALID_ARGUMENT", "needs 18432, for both"),
     ([json.dumps(SHAPE | {"slot": "emptyfile"}).encode()], "INVALID_ARGUMENT", "has no memory"),
     ([json.dumps(SHAPE | {"slot": "linkedfile"}).encode()], "NOT_FOUND", "cannot be opened"),

@@ -116,7 +116,7 @@ def test_metadata_goes_both_ways_and_the_deadline_too(grpcio: str) -> None:
 
 
 def test_statuses_have_their_names_and_texts(grpcio: str) -> None:
-    """Also where a server is silent, and where nobody listens."""
+    """Also if a server is silent, and if none listens."""
     with client(grpcio) as asked:
         for code in (code for code in grpc.StatusCode if code.value[0]):
             assert refused(asked, b"abort" + bytes([code.value[0]])) == f"{code.name}: 50 % of a fünf\nis gone"
@@ -131,7 +131,7 @@ def test_statuses_have_their_names_and_texts(grpcio: str) -> None:
     "text", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\0\0\5\0\0\0\0\0\0hello", b"\0\0\1\1\4\0\0\0\1\xff"]
 )
 def test_a_server_of_something_else(text: bytes) -> None:
-    """Bytes that are no frames, data of no stream, headers that are none."""
+    """Bytes that are not frames, data of an unknown stream, malformed headers."""
     with other() as (address, listening), client(address, 5) as asked:
         calling = gevent.spawn(refused, asked)
         with gevent.get_hub().threadpool.apply(listening.accept)[0] as connected:
@@ -239,7 +239,7 @@ def test_an_error_before_the_request_is_over(answer: Answer, error: str) -> None
 
 
 def test_a_call_that_is_given_up_is_cancelled() -> None:
-    """By its deadline: the server hears of it, and what it still says is nobody's."""
+    """By its deadline: the server is told, and its late answer is dropped."""
     told: list[int] = []
 
     def late(peer: Peer, event: Event) -> bool:

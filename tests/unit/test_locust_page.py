@@ -248,7 +248,7 @@ def test_the_form_has_our_fields_and_no_shape_by_default(page: Page) -> None:
 
 
 def test_report_is_the_newest_and_the_only_file_that_is_served(results: Path, tmp_path: Path, page: Page) -> None:
-    """The latest date, then the last written; a link out of results/ is no report."""
+    """The latest date, then the last written; a link out of results/ does not count."""
     (results / "2026-04-01/lab/run").mkdir(parents=True)
     (results / "2026-04-01/lab/run/report.html").symlink_to(tmp_path / "secret.html")
     (tmp_path / "secret.html").write_text("secret")

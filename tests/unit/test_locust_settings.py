@@ -76,7 +76,7 @@ def test_photos_are_not_for_a_model_of_tensors(served: Path) -> None:
 
 
 def test_nothing_served_says_what_to_do(served: Path) -> None:
-    """A word of the models service that is broken, or none and nobody to ask: nothing can run."""
+    """If serving.json is broken, or absent without a Triton to ask, nothing can run."""
     for text in ("{}", "[", '{"schema": 2}'):
         (served / "serving.json").write_text(text)
         with pytest.raises(BadSetting, match="start the stack"):
@@ -95,7 +95,7 @@ def test_nothing_served_says_what_to_do(served: Path) -> None:
 def test_a_stack_is_asked_what_it_serves(
     model: str, models: tuple[str, ...], images: bool, served: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where there is no word of the models service, Triton says what it holds of the model that MODEL names."""
+    """Without serving.json, Triton says which variants it holds of the model that MODEL names."""
     (served / "serving.json").unlink()
     monkeypatch.setenv("MODEL", model)
     with standing_in() as servers:

@@ -59,7 +59,7 @@ def test_what_was_there_before_is_taken_off(asked: Asked) -> None:
 
 
 def test_a_failure_says_what_the_proxy_said(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A refused toxic is no distance. Without a proxy, as the profile is off by default, it says how to start one."""
+    """A refused toxic is an error. Without a proxy, which is off by default, the error says how to start one."""
     with pytest.raises(CallError, match="the distance proxy: HTTP 409"):
         toxiproxy.apply("99ms-1mbit")
     monkeypatch.setattr(toxiproxy, "API", "http://127.0.0.1:1")

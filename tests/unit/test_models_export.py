@@ -86,7 +86,7 @@ def test_a_timm_model_is_one_small_spec(tmp_path: Path) -> None:
 
 @pytest.fixture
 def foreign(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same model as somebody else may have exported it, as if it came in a package: logits alone, other names."""
+    """The same model as another exporter may write it, as if it came in a package: logits alone, other names."""
     model = onnx.load(built / "repository/small/1/model.onnx")
     names = {"image": "pixels", "embedding": "/Flatten_output_0", "logits": "scores"}
     for node in model.graph.node:

@@ -47,7 +47,7 @@ def test_a_good_file_is_kept(address: str, tmp_path: Path, digits: int) -> None:
         ("{}/good", "0" * 8, 30, BuildError, f"(?=.*00000000)(?=.*{SHA256})"),
         ("{}/short", SHA256, 30, BuildError, "again"),
         ("{}/stuck", SHA256, 2, BuildError, "broke off"),
-        # Nothing there is no hub.
+        # An empty address means that there is no hub.
         ("{}/denied", SHA256, 30, Unreachable, "403"),
         ("{}/silent", SHA256, 0.2, Unreachable, "timed out|no answer"),
         ("http://127.0.0.1:9/file", SHA256, 30, Unreachable, "refused"),

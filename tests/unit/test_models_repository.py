@@ -115,12 +115,12 @@ def test_what_the_graph_cannot_have_is_refused(tmp_path: Path, change: dict[str,
     with pytest.raises(BuildError, match=says):
         tensors.config(replace(SPEC, **change), path)
     path.write_bytes(b"not a graph")
-    with pytest.raises(BuildError, match="the weights are no ONNX model"):
+    with pytest.raises(BuildError, match="the weights are not an ONNX model"):
         tensors.config(SPEC, path)
 
 
 def test_a_download_that_fails_is_an_error_and_not_a_random_model(tmp_path: Path) -> None:
-    """There is no graph without the file."""
+    """Without the file there is no graph, so it is an error."""
     spec = replace(SPEC, weights=Weights(url="https://127.0.0.1:9/m.onnx", sha256="0" * 8))
     with pytest.raises(Unreachable, match="could not be fetched"):
         tensors.export(spec, tmp_path, tmp_path)

@@ -102,7 +102,7 @@ def test_a_received_swap_stays_as_it_is_until_its_files_are_gone(artifacts: Path
     ],
 )
 def test_the_model_on_the_routes(names: str, wanted: str, chosen: tuple[str, str | None] | None) -> None:
-    """The only one, or the one that is asked for; a twin is no rival. A choice that is left open lists all names."""
+    """The only model, or the named one; its accelerated twin does not count. An open choice lists all names."""
     with nullcontext() if chosen else pytest.raises(BuildError, match=r"to one of a, b$"):
         assert serving.choose(names.split(), wanted) == chosen
 
@@ -112,7 +112,7 @@ def test_the_model_on_the_routes(names: str, wanted: str, chosen: tuple[str, str
     [
         (None, "cannot be read"),
         ({"README": ""}, "is empty"),
-        ({"m/README": ""}, "m is no model: it has neither a config.pbtxt nor a file"),
+        ({"m/README": ""}, "m is not a model: it has neither a config.pbtxt nor a file"),
         ({"m/config.pbtxt": 'backend: "onnxruntime"'}, "m has no version: put its file in m/1/"),
         ({"m/1/model.onnx": "", "m/config.pbtxt": 'name: "n"'}, 'm/config.pbtxt says name: "n"'),
         ({"m/1/model.onnx": "", "m/config.pbtxt": "max_batch_size: many"}, "m/config.pbtxt.*line 1:.*many"),
@@ -165,7 +165,7 @@ def test_what_cannot_be_next_changes_nothing(
 
 
 def test_the_command_serves_what_the_environment_declares(artifacts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An empty variable is one that is not set; Compose mounts /dev/null where there is no repository."""
+    """An empty variable counts as not set; without a repository Compose mounts /dev/null."""
     for name, value in declared("", os.devnull).items():
         monkeypatch.setenv(name, value)
     for accelerator, model in command.DEFAULT_MODELS.items():

@@ -46,7 +46,7 @@ def test_the_templates_are_read_as_they_are_written(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["resnet", "", "../models/densenet161"])
 def test_an_unknown_model_lists_the_known_ones(name: str) -> None:
-    """The message is what a user reads who mistyped MODEL; a path is no model name."""
+    """The message is for a user who mistyped MODEL; a path is not a model name."""
     with pytest.raises(BuildError, match=r"densenet161, efficientnet_lite0, .*openclip_vit_b32"):
         Spec.load(name)
 

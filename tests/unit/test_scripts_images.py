@@ -83,7 +83,7 @@ def test_what_else_decides(words: str, servers: str, tmp_path: Path) -> None:
 
 
 def test_without_the_stack_a_study_says_how_to_start_it(tmp_path: Path) -> None:
-    """It is not brought up by the way, with a model that nobody chose."""
+    """The stack is not started as a side effect, with a model that the user did not choose."""
     status, said, acts = call(tmp_path, "bench", "base", up=())
     assert (status, said, acts) == (1, "fiveway: the stack does not run: start the stack first (./scripts/up)\n", [])
 

@@ -201,7 +201,7 @@ def test_what_is_there_is_used(system: str, uid: int, tmp_path: Path) -> None:
 
 @starts
 def test_a_stopped_engine_is_started(init: tuple[str, ...], start: str, tmp_path: Path) -> None:
-    """Nothing is installed; the pid file that a killed engine left, of another program by now, is no obstacle."""
+    """Nothing is installed; a pid file that a killed engine left, with another program's pid, is removed."""
     (tmp_path / "var/run").mkdir(parents=True)
     (tmp_path / "var/run/docker.pid").write_text(str(os.getpid()))
     assert run(tmp_path, "debian-13", (ENGINE, COMPOSE, BUILDX, *init, *IMAGES)) == (0, [STARTING, start], "")
@@ -271,7 +271,7 @@ DRIVERS = {
 
 
 def test_without_a_gpu(tmp_path: Path) -> None:
-    """It is the engine and nothing else; the sound of an NVIDIA card is no GPU."""
+    """The engine and nothing else; the audio device of an NVIDIA card is not a GPU."""
     transcript = [*installs("debian-13"), STARTING, "dockerd"]
     assert run(tmp_path, "debian-13", (*IMAGES, SOUND), "setup-vm") == (0, transcript, "")
 

@@ -128,8 +128,8 @@ async def test_unknown_fields_do_not_shift_values(both: Both) -> None:
 
 BAD = [
     ('{"data":{}}', "has no values"),
-    ('{"data":{"ndarray":[{"a":1}]}}', "a value that is no number"),
-    ('{"data":{"tensor":{"shape":[-1],"values":[1]}}}', "send up to 32 sizes"),
+    ('{"data":{"ndarray":[{"a":1}]}}', "a value that is not a number"),
+    ('{"data":{"tensor":{"shape":[-1],"values":[1]}}}', "send at most 32 non-negative dimensions"),
     ('{"data":{"tensor":{"values":[1,2]}}}', "holds 1 values and there are 2"),
     ('{"data":{"tftensor":{"floatVal":[1]}}}', "dtype is DT_INVALID"),
     ('{"data":{"tftensor":{"dtype":"DT_FLOAT","tensorShape":{"unknownRank":true}}}}', "unknown rank"),
@@ -140,20 +140,20 @@ BAD = [
     ),
 ]
 BAD_JSON = [
-    ("[1]", "no SeldonMessage"),
+    ("[1]", "not a SeldonMessage"),
     ('{"data":{"ndarray":5}}', "not a list"),
     ('{"data":{"ndarray":' + "[" * 100 + "1" + "]" * 100 + "}}", "data "),
     ('{"data":{"ndarray":[1],"tensor":{}}}', "ndarray and tensor"),
     ('{"data":{"tensor":[1]}}', "not an object"),
     ('{"data":{"tensor":{"shape":[true],"values":[1]}}}', "integers"),
-    ('{"data":{"tftensor":{"dtype":"nothing"}}}', "no TensorProto"),
+    ('{"data":{"tftensor":{"dtype":"nothing"}}}', "not a TensorProto"),
     ('{"data":{"ndarray":[1e400]}}', "not JSON"),
 ]
 
 
 @pytest.mark.parametrize(("text", "words"), [*BAD, *BAD_JSON])
 async def test_bad_messages(both: Both, text: str, words: str) -> None:
-    """400 or INVALID_ARGUMENT, with one text of ours that says what to send."""
+    """400 or INVALID_ARGUMENT, with one message that says what to send."""
     status, message = both.post(text.encode())
     assert (status, words in message) == (400, True), message
     if (text, words) in BAD:

@@ -237,7 +237,7 @@ def test_without_a_verdict_there_is_no_answer(study: Study) -> None:
 
 
 def test_the_answer_of_encodings_counts_encode_call_and_decode() -> None:
-    """The least sum is named first; a marked cell is not ranked, and one row alone is no answer."""
+    """The least sum is named first; a marked cell is not ranked, and one row alone gives no answer."""
     costs = {"onnx-http-json": (90, 40), "onnx-http": (1, 9), "onnx-grpc-typed": (0.1, 0.1), "onnx-grpc": (2, 9.5)}
     cells = {name: Cell(name, name) for name in KSERVE}
     analysed: list[dict[str, Any]] = [

@@ -16,7 +16,7 @@ from tests.repository import ROOT
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_server_starts_is_healthy_and_stops(name: str, tmp_path: Path) -> None:
-    """SIGTERM ends it at once, as nobody is at work."""
+    """SIGTERM ends it at once, because no request is in progress."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     environment = os.environ | {"LISTEN": f"127.0.0.1:{port}", "FRAMES": str(tmp_path)}

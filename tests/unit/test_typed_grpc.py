@@ -141,7 +141,7 @@ async def test_photos_are_in_flight_together_and_bounded(gateway: Gateway) -> No
 
 
 async def test_calls_that_end_leave_no_more_than_torchserve_has_taken(gateway: Gateway) -> None:
-    """It computes that for nobody. What waits is never sent, whether its call was cancelled or one photo was bad."""
+    """It would compute that for no client. Waiting requests are never sent after a cancelled call or a bad photo."""
     gateway.torchserve.refused = jpeg(1)
     gateway.torchserve.gate.clear()
     bad, many = ([*[GOOD] * 31, last] for last in (gateway.torchserve.refused, GOOD))

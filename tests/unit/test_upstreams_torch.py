@@ -1,4 +1,4 @@
-"""The micro-batching predictor: same answers alone and in a crowd, bounded, and rid of work that nobody waits for."""
+"""The micro-batching predictor: same answers alone and in a crowd, bounded, without work for clients that have gone."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -110,7 +110,8 @@ async def test_a_bad_image_fails_its_request_only(predictor: TorchPredictor) -> 
 
 
 def test_the_device_is_the_one_that_was_asked_for_or_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a word the CPU; with CUDA and no GPU an error that says what to do, and never the CPU in silence."""
+    """By default the CPU; with CUDA and no GPU an error that says what to do, and never a silent fallback to the
+    CPU."""
     monkeypatch.delenv("DEVICE", raising=False)
     assert pick_device().type == "cpu"
     monkeypatch.setenv("DEVICE", "tpu")

@@ -1,6 +1,5 @@
-"""What both servers answer, whatever the protocol: computed from the request alone, the same every time.
-
-Answers are made once and encoded for every request: what a call costs is its transport and its encoding.
+"""The answers of both servers, the same for every protocol and every time. Answers are made once, and encoded for every
+request: so a call's cost is its transport and its encoding.
 """
 
 import random

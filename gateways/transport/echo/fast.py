@@ -1,4 +1,4 @@
-"""The same answers with less in between: uvicorn, msgspec and pybase64, without a framework."""
+"""The same answers without a framework: uvicorn, msgspec and pybase64."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import lru_cache

@@ -1,4 +1,5 @@
-"""BaseService and DistanceService over grpc.aio. Requests arrive as bytes: one that is no message gets our status."""
+"""BaseService and DistanceService over grpc.aio. Requests arrive as bytes, so malformed ones are answered with
+INVALID_ARGUMENT."""
 
 import base64 as standard
 from collections.abc import AsyncIterator, Callable, Sequence

@@ -1,4 +1,4 @@
-"""The HTTP application, as most FastAPI servers are written; fast.py has the same answers with less in between.
+"""The HTTP application, written like most FastAPI servers; fast.py has the same answers without a framework.
 
 POST /transport/structured          {"name", "text", "entries", "attributes"}
 POST /transport/base64              {"image": "<base64>", "entries"}
@@ -105,7 +105,7 @@ def _image(image: bytes, entries: int) -> ImageAnswer:
 
 
 async def _invalid(request: Request, error: Exception) -> Response:
-    """What FastAPI found wrong: the first of it, in one line."""
+    """FastAPI's first validation error, in one line."""
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"])

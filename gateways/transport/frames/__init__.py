@@ -1,6 +1,5 @@
-"""Video frames without a model (rows `frames-*`): what it costs to have a frame changed in another process.
-
-The one server with several protocols: the study asks what each adds to the same work of the same process.
+"""Video frames without a model (rows `frames-*`): the cost of changing a frame in another process. It is the only
+server with several protocols, because the study compares what each adds to the same work.
 """
 
 import os

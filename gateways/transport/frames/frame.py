@@ -1,4 +1,4 @@
-"""A frame, and what is done to it: every byte inverted. The work is the same whatever carried the frame."""
+"""A frame, and the work on it: every byte is inverted. The work is the same for every transport."""
 
 import threading
 import time
@@ -17,7 +17,7 @@ Pixels = NDArray[np.uint8]
 
 
 def size_of(width: object, height: object) -> int:
-    """The bytes of a frame, if that is one that we take. Raises ServeError."""
+    """The size in bytes of a frame of this width and height. Raises ServeError if the frame is too large."""
     if type(width) is not int or type(height) is not int or width < 1 or height < 1 or width * height > MAX_PIXELS:
         text = f"a frame of {width!r} x {height!r}: send whole numbers, 1 to {MAX_PIXELS} pixels (1920 x 1080)"
         raise ServeError(Status.INVALID, text[:200])
@@ -39,8 +39,8 @@ def change(frame: Pixels) -> Pixels:
 
 
 class Usage:
-    """How many frames were changed, and the CPU time that this process took for each: with all that its libraries did
-    between one answer and the next, also before our code saw the request."""
+    """Counts frames, and the CPU time of this process from one answer to the next. That includes the work of its
+    libraries before our code gets the request."""
 
     def __init__(self) -> None:
         self.frames = 0
@@ -48,7 +48,7 @@ class Usage:
         self._lock = threading.Lock()
 
     def spent_ms(self) -> float:
-        """One more frame is answered: CPU time since the answer before it."""
+        """Count one more frame; returns the CPU time since the previous answer."""
         with self._lock:
             now = time.process_time()
             spent, self._last_s = now - self._last_s, now

@@ -1,4 +1,5 @@
-"""FrameService over gRPC, in threads. Requests arrive as bytes: one that is no message gets our status."""
+"""FrameService over gRPC, in threads. Requests arrive as bytes, so malformed ones are answered with
+INVALID_ARGUMENT."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +14,7 @@ from gateways.rpc.server import ALONE
 from gateways.transport.frames.frame import Usage, change, pixels
 
 CALLS = 8
-"""Calls at once, a thread each: an open stream is one. They bound the memory that messages take."""
+"""Calls at the same time, open streams included. Each has a thread. The limit bounds the memory of messages."""
 OPTIONS = (ALONE, ("grpc.max_receive_message_length", 16 * 1024 * 1024))
 
 

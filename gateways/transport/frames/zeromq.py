@@ -4,9 +4,9 @@
     [{"width", "height", "slot": "<name>"}]    -> [{"cpu_ms"}]
     anything else                              -> [{"error": {"code", "message"}}], with gRPC's names of the codes
 
-A *slot* is a file in the shared folder that the client has made, twice a frame in size: first the frame, then room for
-the changed one. It stays mapped, so the client may unlink it after its first answer: then nothing is left of it when
-both are gone.
+A *slot* is a file of twice the frame's size that the client makes in the shared folder: first the frame, then room for
+the changed one. The server keeps it mapped, so the client may unlink it after the first answer. Its memory is freed
+when both sides have ended.
 """
 
 import json
@@ -33,14 +33,14 @@ MAX_HEAD = 1024
 MAX_PART = 16 * 1024 * 1024
 """ZeroMQ ends the connection of a client whose message has a larger part."""
 MAX_SLOTS = 4
-"""Mapped at once; the one that was unused for longest makes room."""
+"""Slots mapped at the same time. A further one replaces the least recently used."""
 NAME = re.compile(r"[a-z0-9]{8,64}")
 WAKE_MS = 200
-"""How often the thread looks whether it shall stop."""
+"""How often the thread checks whether to stop."""
 
 
 class Slots:
-    """The shared memory that is mapped."""
+    """The mapped slots."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -50,10 +50,11 @@ class Slots:
         """Write the changed frame of a slot beside the frame. Raises ServeError."""
         size = size_of(width, height)
         if not isinstance(name, str) or not NAME.fullmatch(name):
-            raise ServeError(Status.INVALID, "slot is no name: send 8 to 64 small letters and digits")
+            raise ServeError(Status.INVALID, "slot is not a valid name: send 8 to 64 lower-case letters and digits")
         memory = self._mapped.get(name) or self._map(name)
         self._mapped.move_to_end(name)
-        # A client that cuts its file while we are in it takes this process down; one that has done so before does not.
+        # A file that is truncated before this line is refused. One that is truncated while it is written ends this
+        # process.
         if len(memory) != 2 * size or memory.size() != 2 * size:
             del self._mapped[name]
             text = f"slot {name} has {memory.size()} bytes: a frame of {width} x {height} needs {2 * size}, for both"
@@ -135,6 +136,6 @@ def _head(part: zmq.Frame) -> dict[str, object]:
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        text = f"the first part is no JSON object of at most {MAX_HEAD} bytes: send width, height and slot"
+        text = f"the first part is not a JSON object of at most {MAX_HEAD} bytes: send width, height and slot"
         raise ServeError(Status.INVALID, text)
     return found

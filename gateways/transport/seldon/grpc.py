@@ -15,7 +15,8 @@ UNKNOWN = f"no method {{}} here: call /{SERVICE}/Predict"
 
 
 async def predict(body: bytes, context: Context) -> bytes:
-    """One SeldonMessage in, one out; as bytes, so that what is no message gets our status, not UNKNOWN."""
+    """One SeldonMessage in, one out. Both are bytes, so malformed ones are answered with INVALID_ARGUMENT, not
+    UNKNOWN."""
     stages = Stages()
     try:
         answer = payload.answer(payload.PROTO, body, metadata(context, "x-mode"), stages)

@@ -3,8 +3,9 @@
 Mode `decoded` is what Seldon's wrapper does for a model's `predict`: the payload becomes an array, and the answer has
 the payload's form. Mode `raw` is its `predict_raw`: the model gets the message as it is, and answers with a tftensor.
 
-The model is none. In the benchmark that Seldon published it answers the constant 1. Decoded, ours answers the sum of
-the values: one number too, which shows that all of them arrived. Raw, it looks at no value and answers 1.
+There is no model. In the benchmark that Seldon published, the model answers the constant 1. Here the answer to a
+decoded message is the sum of its values: also one number, and proof that all values arrived. The answer to a raw
+message is 1, because its values are not read.
 """
 
 import math
@@ -29,16 +30,17 @@ from gateways.core.timing import Stages
 Array = NDArray[Any]
 
 MAX_BODY = 8 * 1024 * 1024
-"""A million FP64. Lists that hold nothing take many times their size when parsed: more could end the container."""
+"""A million FP64. Parsed lists take many times their size in memory, so a larger body could end the container."""
 
 MAX_VALUES = MAX_BODY // 8
-"""A tftensor can say in a few bytes that a value fills any shape: no array is larger than a body of FP64 could be."""
+"""A tftensor of a few bytes can fill any shape with one value. So arrays are limited to what a body of FP64 could
+hold."""
 
 DECODED, RAW = "decoded", "raw"
 FORMS = ("ndarray", "tensor", "tftensor")
 ONE: Array = np.ones(1)
 SEND = "send data.ndarray, data.tensor or data.tftensor"
-NOT_NUMBERS = "data holds a value that is no number: send numbers only"
+NOT_NUMBERS = "data holds a value that is not a number: send numbers only"
 
 # TensorFlow's types that are numbers: numpy's type, and the field that holds values one by one.
 DTYPES = {
@@ -58,7 +60,7 @@ DTYPES = {
 
 
 Written = tuple[Callable[[bytes], Any], Callable[[Any], tuple[str, Array]], Callable[[str, Array], bytes]]
-"""How messages are written: what parses one, what makes form and array of it, and what writes an answer."""
+"""A message encoding: functions that parse a message, read its form and array, and write an answer."""
 
 
 def answer(written: Written, body: bytes, mode: str | None, stages: Stages) -> bytes:
@@ -90,7 +92,7 @@ def parse_json(body: bytes) -> dict[str, Any]:
     except orjson.JSONDecodeError as error:
         raise _invalid(f'the body is not JSON ({error}): send {{"data": {{"ndarray": [[1.0, 2.0]]}}}}') from None
     if not isinstance(message, dict):
-        raise _invalid('the body is no SeldonMessage: send {"data": {"ndarray": [[1.0, 2.0]]}}')
+        raise _invalid('the body is not a SeldonMessage: send {"data": {"ndarray": [[1.0, 2.0]]}}')
     return message
 
 
@@ -119,7 +121,7 @@ def decode_json(message: dict[str, Any]) -> tuple[str, Array]:
     try:
         return form, _from_tftensor(json_format.ParseDict(values, TensorProto()))
     except json_format.ParseError as error:
-        raise _invalid(f"data.tftensor is no TensorProto: {str(error)[:200]}") from None
+        raise _invalid(f"data.tftensor is not a TensorProto: {str(error)[:200]}") from None
 
 
 def encode_json(form: str, array: Array) -> bytes:
@@ -133,7 +135,7 @@ def encode_json(form: str, array: Array) -> bytes:
 
 
 def decode_proto(message: pb.SeldonMessage) -> tuple[str, Array]:
-    """The form of a message, and its array; the message is used up. Raises ServeError."""
+    """The form of a message, and its array. The message is emptied. Raises ServeError."""
     kind, data = message.WhichOneof("data_oneof"), message.data
     if kind != "data":
         raise _no_data(kind)
@@ -165,7 +167,8 @@ PROTO: Written = (partial(parse, pb.SeldonMessage, proto="Seldon's prediction.pr
 
 
 def _from_tensor(tensor: pb.Tensor) -> Array:
-    """Without its other fields a Tensor's bytes end in its values, packed: many times faster than one by one."""
+    """Once its other fields are cleared, a serialized Tensor ends with its packed values. Reading them there is many
+    times faster than one by one."""
     shape, count = list(tensor.shape), len(tensor.values)
     tensor.ClearField("shape")
     tensor.DiscardUnknownFields()
@@ -174,7 +177,8 @@ def _from_tensor(tensor: pb.Tensor) -> Array:
 
 
 def _from_tftensor(tensor: TensorProto) -> Array:
-    """As TensorFlow reads it: content in one piece, or values of which the last one fills the rest of the shape."""
+    """Read as TensorFlow does: either the content in one piece, or a list of values, the last of which fills the rest
+    of the shape."""
     if tensor.dtype not in DTYPES:
         name = types_pb2.DataType.Name(tensor.dtype) if tensor.dtype in types_pb2.DataType.values() else tensor.dtype
         raise _invalid(f"data.tftensor.dtype is {name}: send a type of numbers, DT_DOUBLE for one")
@@ -190,7 +194,7 @@ def _from_tftensor(tensor: TensorProto) -> Array:
     try:
         values = np.array(getattr(tensor, field), "<u2" if field == "half_val" else dtype).view(dtype)
     except OverflowError:
-        text = f"data.tftensor.{field} has a value that is no {dtype}: send values of the tensor's type"
+        text = f"data.tftensor.{field} has a value that is not of type {dtype}: send values of the tensor's type"
         raise _invalid(text) from None
     if len(values) < count:
         values = np.pad(values, (0, count - len(values)), "edge") if len(values) else np.zeros(count, dtype)
@@ -239,7 +243,7 @@ def _shaped(values: Array, shape: list[int]) -> Array:
 
 def _count(shape: list[int]) -> int:
     if any(size < 0 for size in shape) or len(shape) > 32:
-        raise _invalid(f"shape {shape[:32]} is none: send up to 32 sizes of 0 or more")
+        raise _invalid(f"invalid shape {shape[:32]}: send at most 32 non-negative dimensions")
     return _bound(math.prod(shape))
 
 

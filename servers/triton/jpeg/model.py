@@ -1,4 +1,4 @@
-"""JPEG to tensor inside Triton: the first step of `<model>_jpeg`, by the code that every gateway uses.
+"""JPEG to tensor inside Triton: the first step of `<model>_jpeg`, with the gateways' code.
 
 The models service copies this file into the repository, as <model>_preprocess/1/model.py; Triton's Python backend runs
 it. The numbers are in that model's config.pbtxt.
@@ -55,7 +55,7 @@ class TritonPythonModel:
         return answers
 
     def _tensor(self, index: int, jpeg: bytes, image: Image | None) -> Future[Tensor]:
-        """Of one photo of a request, or of what DALI made of it."""
+        """The tensor of one photo, from its bytes or from DALI's picture."""
         if image:
             return self._pool.submit(self._preprocess.of, image)
         return self._pool.submit(self._preprocess.tensor, jpeg, name=f"jpeg[{index}]")
@@ -79,7 +79,7 @@ class _Decoded:
     """How many photos each decoder has decoded, in Triton's metrics."""
 
     def __init__(self, model: str, version: str) -> None:
-        self._family = pb_utils.MetricFamily(  # kept: its metrics end with it
+        self._family = pb_utils.MetricFamily(  # kept, because its metrics end with it
             name="fiveway_decoded_photos",
             description="Photos that each decoder decoded, where JPEG_DECODER asks for DALI",
             kind=pb_utils.MetricFamily.COUNTER,

@@ -38,7 +38,7 @@ def model_path(named: Path) -> Path:
 
 
 def read_signature(path: Path) -> Signature:
-    """What a graph takes and gives, without optimising it."""
+    """The inputs and outputs of a graph, without optimising it."""
     options = ort.SessionOptions()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = ERROR
@@ -55,13 +55,13 @@ class Engine:
         options.enable_profiling = True
         options.profile_file_prefix = f"{tempfile.gettempdir()}/onnxruntime-{os.getpid()}"
         asked = providers(config)
-        # Without fallback: a model that says OpenVINO and runs on something else would be measured under a wrong name.
+        # No fallback: a model that says OpenVINO and runs on another provider would be measured under a wrong name.
         self._session = ort.InferenceSession(path, options, providers=asked, enable_fallback=0)
         missing = {name for name, _ in asked} - set(self._session.get_providers())
         if missing:
             raise ConfigError(f"ONNX Runtime could not set up {', '.join(sorted(missing))}")
         self._run_options = ort.RunOptions()
-        # Whoever asked gets the error; the log needs no copy of it.
+        # The caller gets the error; the log needs no copy.
         self._run_options.log_severity_level = FATAL
         shrinkage = "memory.enable_memory_arena_shrinkage"
         if (value := _parameter(config, shrinkage)) is not None:
@@ -75,8 +75,8 @@ class Engine:
         return answer
 
     def first_inference(self) -> Mapping[str, int]:
-        """Run the model once and count the graph nodes that each execution provider ran. Its inputs are zeros, variable
-        dims 1, unless the config says more of them (dims, or a value in a parameter `load.<input>`).
+        """Run the model once and count the graph nodes that each execution provider ran. Its inputs are zeros with
+        variable dims 1, unless the config has their dims, or a value in a parameter `load.<input>`.
 
         A provider that takes a whole subgraph runs it as one node. Raises what the inference raises.
         """

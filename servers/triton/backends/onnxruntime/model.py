@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from servers.triton.backends.onnxruntime import signature
 from servers.triton.backends.onnxruntime.signature import Config
 
-# Opens the text of every error of ours: the health check tells by it a process that answers from one that is dead.
+# The start of the text of every error of this backend. The health check recognises by it that the process is alive.
 PREFIX = "onnxruntime: "
 
 Array = NDArray[np.generic]
@@ -58,7 +58,7 @@ class TritonPythonModel:
 
         self._batching = config["max_batch_size"] > 0
         self._strings = {t.name for t in self._engine.signature.inputs if t.data_type == "TYPE_STRING"}
-        # A config has no word for "scalar": it says dims [1].
+        # A config cannot say "scalar": it says dims [1].
         self._scalars = {t.name for t in self._engine.signature.inputs if not t.dims} if not self._batching else set()
         self._gauges = self._export_providers(args)
 
@@ -95,7 +95,8 @@ class TritonPythonModel:
         return feeds
 
     def _answer(self, asked: Sequence[tuple[Feeds, set[str]]]) -> list[Any]:
-        """Run requests of equal shapes as one batch. When that fails each runs alone: only the guilty is refused."""
+        """Run requests of equal shapes as one batch. If that fails each runs alone, so only the faulty one is
+        refused."""
         feeds = [tensors for tensors, _ in asked]
         names = sorted(set().union(*(wanted for _, wanted in asked)))
         try:
@@ -123,11 +124,11 @@ class TritonPythonModel:
         return np.split(output, np.cumsum(sizes)[:-1])
 
     def _export_providers(self, args: dict[str, str]) -> list[Any]:
-        """Say in the log and in the metrics which execution provider really runs the graph, from one real inference."""
+        """Write to the log and the metrics which execution provider runs the graph, from one real inference."""
         model, version = args["model_name"], args["model_version"]
         try:
             nodes = self._engine.first_inference()
-        except Exception as error:  # not every graph takes zeros of size 1: it is served all the same
+        except Exception as error:  # some graphs do not take zeros of size 1: the model is served anyway
             print(f"onnxruntime: {model} version {version}: execution providers not measured: {error}", flush=True)
             return []
         listed = ", ".join(f"{provider} ({count} node{'s' * (count > 1)})" for provider, count in nodes.items())

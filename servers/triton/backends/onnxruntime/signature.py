@@ -1,4 +1,4 @@
-"""What an ONNX graph takes and gives, against what the model's config.pbtxt says about it.
+"""Compares an ONNX graph's inputs and outputs with the model's config.pbtxt.
 
 Configs are Triton's own, as dicts (config.pbtxt in JSON form). Dims are as in the graph: the batch dimension included,
 -1 where variable.
@@ -83,7 +83,7 @@ def _described(tensor: Tensor, batching: bool) -> Config:
 
 
 def check(config: Config, graph: Signature) -> None:
-    """Raise ConfigError where the config asks for what the graph does not have, or this backend cannot do."""
+    """Raise ConfigError if the config asks for something that the graph lacks or this backend cannot do."""
     sequence = config.get("sequence_batching", {})
     ragged = [tensor for tensor in config["input"] if tensor["allow_ragged_batch"]]
     for what, where, instead in (

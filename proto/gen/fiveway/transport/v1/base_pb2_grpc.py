@@ -26,12 +26,12 @@ if _version_not_supported:
 
 
 class BaseServiceStub(object):
-    """Answers that are computed from the request alone, so that every protocol's answer can be compared with every other's.
+    """Answers are computed from the request alone, so the answers of all protocols can be compared.
 
     Status codes:
     INVALID_ARGUMENT     the request is wrong; the message says what to change.
     RESOURCE_EXHAUSTED   the message is over 32 MiB: send less at once.
-    INTERNAL             a fault of ours; the details are in the server's log.
+    INTERNAL             an error inside the server; the details are in the server's log.
     """
 
     def __init__(self, channel):
@@ -68,12 +68,12 @@ class BaseServiceStub(object):
 
 
 class BaseServiceServicer(object):
-    """Answers that are computed from the request alone, so that every protocol's answer can be compared with every other's.
+    """Answers are computed from the request alone, so the answers of all protocols can be compared.
 
     Status codes:
     INVALID_ARGUMENT     the request is wrong; the message says what to change.
     RESOURCE_EXHAUSTED   the message is over 32 MiB: send less at once.
-    INTERNAL             a fault of ours; the details are in the server's log.
+    INTERNAL             an error inside the server; the details are in the server's log.
     """
 
     def Structured(self, request, context):
@@ -148,12 +148,12 @@ def add_BaseServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class BaseService(object):
-    """Answers that are computed from the request alone, so that every protocol's answer can be compared with every other's.
+    """Answers are computed from the request alone, so the answers of all protocols can be compared.
 
     Status codes:
     INVALID_ARGUMENT     the request is wrong; the message says what to change.
     RESOURCE_EXHAUSTED   the message is over 32 MiB: send less at once.
-    INTERNAL             a fault of ours; the details are in the server's log.
+    INTERNAL             an error inside the server; the details are in the server's log.
     """
 
     @staticmethod

@@ -30,12 +30,12 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class BaseServiceStub:
-    """Answers that are computed from the request alone, so that every protocol's answer can be compared with every other's.
+    """Answers are computed from the request alone, so the answers of all protocols can be compared.
 
     Status codes:
       INVALID_ARGUMENT     the request is wrong; the message says what to change.
       RESOURCE_EXHAUSTED   the message is over 32 MiB: send less at once.
-      INTERNAL             a fault of ours; the details are in the server's log.
+      INTERNAL             an error inside the server; the details are in the server's log.
     """
 
     @_typing.overload
@@ -55,12 +55,12 @@ class BaseServiceStub:
 
 @_typing.type_check_only
 class BaseServiceAsyncStub(BaseServiceStub):
-    """Answers that are computed from the request alone, so that every protocol's answer can be compared with every other's.
+    """Answers are computed from the request alone, so the answers of all protocols can be compared.
 
     Status codes:
       INVALID_ARGUMENT     the request is wrong; the message says what to change.
       RESOURCE_EXHAUSTED   the message is over 32 MiB: send less at once.
-      INTERNAL             a fault of ours; the details are in the server's log.
+      INTERNAL             an error inside the server; the details are in the server's log.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -76,12 +76,12 @@ class BaseServiceAsyncStub(BaseServiceStub):
     """Binary over one stream: every message is answered by exactly one, in the order of the requests."""
 
 class BaseServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Answers that are computed from the request alone, so that every protocol's answer can be compared with every other's.
+    """Answers are computed from the request alone, so the answers of all protocols can be compared.
 
     Status codes:
       INVALID_ARGUMENT     the request is wrong; the message says what to change.
       RESOURCE_EXHAUSTED   the message is over 32 MiB: send less at once.
-      INTERNAL             a fault of ours; the details are in the server's log.
+      INTERNAL             an error inside the server; the details are in the server's log.
     """
 
     @_abc_1.abstractmethod

@@ -30,7 +30,7 @@ class DistanceServiceStub(object):
 
     Status codes:
     INVALID_ARGUMENT     the request is wrong; the message says what to change.
-    INTERNAL             a fault of ours; the details are in the server's log.
+    INTERNAL             an error inside the server; the details are in the server's log.
     """
 
     def __init__(self, channel):
@@ -56,7 +56,7 @@ class DistanceServiceServicer(object):
 
     Status codes:
     INVALID_ARGUMENT     the request is wrong; the message says what to change.
-    INTERNAL             a fault of ours; the details are in the server's log.
+    INTERNAL             an error inside the server; the details are in the server's log.
     """
 
     def ListVectors(self, request, context):
@@ -99,7 +99,7 @@ class DistanceService(object):
 
     Status codes:
     INVALID_ARGUMENT     the request is wrong; the message says what to change.
-    INTERNAL             a fault of ours; the details are in the server's log.
+    INTERNAL             an error inside the server; the details are in the server's log.
     """
 
     @staticmethod

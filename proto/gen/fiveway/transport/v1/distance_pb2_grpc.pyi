@@ -35,7 +35,7 @@ class DistanceServiceStub:
 
     Status codes:
       INVALID_ARGUMENT     the request is wrong; the message says what to change.
-      INTERNAL             a fault of ours; the details are in the server's log.
+      INTERNAL             an error inside the server; the details are in the server's log.
     """
 
     @_typing.overload
@@ -53,7 +53,7 @@ class DistanceServiceAsyncStub(DistanceServiceStub):
 
     Status codes:
       INVALID_ARGUMENT     the request is wrong; the message says what to change.
-      INTERNAL             a fault of ours; the details are in the server's log.
+      INTERNAL             an error inside the server; the details are in the server's log.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -67,7 +67,7 @@ class DistanceServiceServicer(metaclass=_abc_1.ABCMeta):
 
     Status codes:
       INVALID_ARGUMENT     the request is wrong; the message says what to change.
-      INTERNAL             a fault of ours; the details are in the server's log.
+      INTERNAL             an error inside the server; the details are in the server's log.
     """
 
     @_abc_1.abstractmethod

@@ -31,7 +31,7 @@ class FrameServiceStub(object):
     Status codes:
     INVALID_ARGUMENT     the request is wrong; the message says what to change.
     RESOURCE_EXHAUSTED   the message is over 16 MiB, or too many calls are under way.
-    INTERNAL             a fault of ours; the details are in the server's log.
+    INTERNAL             an error inside the server; the details are in the server's log.
     """
 
     def __init__(self, channel):
@@ -58,7 +58,7 @@ class FrameServiceServicer(object):
     Status codes:
     INVALID_ARGUMENT     the request is wrong; the message says what to change.
     RESOURCE_EXHAUSTED   the message is over 16 MiB, or too many calls are under way.
-    INTERNAL             a fault of ours; the details are in the server's log.
+    INTERNAL             an error inside the server; the details are in the server's log.
     """
 
     def Change(self, request, context):
@@ -102,7 +102,7 @@ class FrameService(object):
     Status codes:
     INVALID_ARGUMENT     the request is wrong; the message says what to change.
     RESOURCE_EXHAUSTED   the message is over 16 MiB, or too many calls are under way.
-    INTERNAL             a fault of ours; the details are in the server's log.
+    INTERNAL             an error inside the server; the details are in the server's log.
     """
 
     @staticmethod

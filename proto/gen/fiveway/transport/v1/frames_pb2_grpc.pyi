@@ -35,7 +35,7 @@ class FrameServiceStub:
     Status codes:
       INVALID_ARGUMENT     the request is wrong; the message says what to change.
       RESOURCE_EXHAUSTED   the message is over 16 MiB, or too many calls are under way.
-      INTERNAL             a fault of ours; the details are in the server's log.
+      INTERNAL             an error inside the server; the details are in the server's log.
     """
 
     @_typing.overload
@@ -54,7 +54,7 @@ class FrameServiceAsyncStub(FrameServiceStub):
     Status codes:
       INVALID_ARGUMENT     the request is wrong; the message says what to change.
       RESOURCE_EXHAUSTED   the message is over 16 MiB, or too many calls are under way.
-      INTERNAL             a fault of ours; the details are in the server's log.
+      INTERNAL             an error inside the server; the details are in the server's log.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -69,7 +69,7 @@ class FrameServiceServicer(metaclass=_abc_1.ABCMeta):
     Status codes:
       INVALID_ARGUMENT     the request is wrong; the message says what to change.
       RESOURCE_EXHAUSTED   the message is over 16 MiB, or too many calls are under way.
-      INTERNAL             a fault of ours; the details are in the server's log.
+      INTERNAL             an error inside the server; the details are in the server's log.
     """
 
     @_abc_1.abstractmethod

@@ -81,8 +81,8 @@ class PredictRequest(_message.Message):
     TOP_K_FIELD_NUMBER: _builtins.int
     OUTPUTS_FIELD_NUMBER: _builtins.int
     top_k: _builtins.int
-    """How many classes to answer per photo, best first. 0 means 5. More than the model has answers all it has. The backend
-    `torchserve` computes 5: asking it for more is refused.
+    """How many classes to answer per photo, best first. 0 means 5. A number above the model's classes means all of them. The backend
+    `torchserve` computes 5 classes: a higher number is refused.
     """
     @_builtins.property
     def images(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
@@ -266,7 +266,7 @@ class PredictStreamResponse(_message.Message):
 
     @_builtins.property
     def error(self) -> _status_pb2.Status:
-        """Why there is none. `code` is a gRPC status code, as the unary call would have ended with; `message` says what to do."""
+        """Why there is no answer. `code` is a gRPC status code, as the unary call would have ended with; `message` says what to do."""
 
     def __init__(
         self,

@@ -43,7 +43,7 @@ class VisionServiceStub(object):
     gateway is full: try again, with a growing pause.
     DEADLINE_EXCEEDED    no answer within the client's deadline, or within the gateway's own limit of 60 s.
     UNAVAILABLE          the backend is down, restarting or full: try again, with a growing pause.
-    INTERNAL             a fault of ours; the details are in the gateway's log.
+    INTERNAL             an error inside the gateway; the details are in its log.
     """
 
     def __init__(self, channel):
@@ -82,7 +82,7 @@ class VisionServiceServicer(object):
     gateway is full: try again, with a growing pause.
     DEADLINE_EXCEEDED    no answer within the client's deadline, or within the gateway's own limit of 60 s.
     UNAVAILABLE          the backend is down, restarting or full: try again, with a growing pause.
-    INTERNAL             a fault of ours; the details are in the gateway's log.
+    INTERNAL             an error inside the gateway; the details are in its log.
     """
 
     def Predict(self, request, context):
@@ -95,12 +95,12 @@ class VisionServiceServicer(object):
     def PredictStream(self, request_iterator, context):
         """Predicts many batches over one stream. Not available over HTTP JSON.
 
-        Every message is answered by exactly one message, in the order of the requests; up to 8 are worked on at the same time, then the
+        Every message is answered by exactly one message, in the order of the requests. Up to 8 are processed at the same time. Then the
         server stops reading until the oldest is answered (HTTP/2 flow control slows the client down).
 
-        A message that fails is answered in its place with `error`, and the stream goes on. What concerns the stream as a whole
-        (deadline, cancellation, an unknown `x-backend`, a message over 32 MiB) ends it with a status. Close the sending side to finish:
-        the server answers what it has read and ends the stream with OK.
+        A message that fails is answered in its place with `error`, and the stream goes on. Errors of the whole stream (deadline,
+        cancellation, an unknown `x-backend`, a message over 32 MiB) end it with a status. Close the sending side to finish: the server
+        answers the messages that it has read and ends the stream with OK.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -145,7 +145,7 @@ class VisionService(object):
     gateway is full: try again, with a growing pause.
     DEADLINE_EXCEEDED    no answer within the client's deadline, or within the gateway's own limit of 60 s.
     UNAVAILABLE          the backend is down, restarting or full: try again, with a growing pause.
-    INTERNAL             a fault of ours; the details are in the gateway's log.
+    INTERNAL             an error inside the gateway; the details are in its log.
     """
 
     @staticmethod

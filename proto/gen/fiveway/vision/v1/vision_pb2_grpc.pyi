@@ -47,7 +47,7 @@ class VisionServiceStub:
                            gateway is full: try again, with a growing pause.
       DEADLINE_EXCEEDED    no answer within the client's deadline, or within the gateway's own limit of 60 s.
       UNAVAILABLE          the backend is down, restarting or full: try again, with a growing pause.
-      INTERNAL             a fault of ours; the details are in the gateway's log.
+      INTERNAL             an error inside the gateway; the details are in its log.
     """
 
     @_typing.overload
@@ -59,12 +59,12 @@ class VisionServiceStub:
     PredictStream: _grpc.StreamStreamMultiCallable[_vision_pb2.PredictStreamRequest, _vision_pb2.PredictStreamResponse]
     """Predicts many batches over one stream. Not available over HTTP JSON.
 
-    Every message is answered by exactly one message, in the order of the requests; up to 8 are worked on at the same time, then the
+    Every message is answered by exactly one message, in the order of the requests. Up to 8 are processed at the same time. Then the
     server stops reading until the oldest is answered (HTTP/2 flow control slows the client down).
 
-    A message that fails is answered in its place with `error`, and the stream goes on. What concerns the stream as a whole
-    (deadline, cancellation, an unknown `x-backend`, a message over 32 MiB) ends it with a status. Close the sending side to finish:
-    the server answers what it has read and ends the stream with OK.
+    A message that fails is answered in its place with `error`, and the stream goes on. Errors of the whole stream (deadline,
+    cancellation, an unknown `x-backend`, a message over 32 MiB) end it with a status. Close the sending side to finish: the server
+    answers the messages that it has read and ends the stream with OK.
     """
 
 @_typing.type_check_only
@@ -86,7 +86,7 @@ class VisionServiceAsyncStub(VisionServiceStub):
                            gateway is full: try again, with a growing pause.
       DEADLINE_EXCEEDED    no answer within the client's deadline, or within the gateway's own limit of 60 s.
       UNAVAILABLE          the backend is down, restarting or full: try again, with a growing pause.
-      INTERNAL             a fault of ours; the details are in the gateway's log.
+      INTERNAL             an error inside the gateway; the details are in its log.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -95,12 +95,12 @@ class VisionServiceAsyncStub(VisionServiceStub):
     PredictStream: _aio.StreamStreamMultiCallable[_vision_pb2.PredictStreamRequest, _vision_pb2.PredictStreamResponse]  # type: ignore[assignment]
     """Predicts many batches over one stream. Not available over HTTP JSON.
 
-    Every message is answered by exactly one message, in the order of the requests; up to 8 are worked on at the same time, then the
+    Every message is answered by exactly one message, in the order of the requests. Up to 8 are processed at the same time. Then the
     server stops reading until the oldest is answered (HTTP/2 flow control slows the client down).
 
-    A message that fails is answered in its place with `error`, and the stream goes on. What concerns the stream as a whole
-    (deadline, cancellation, an unknown `x-backend`, a message over 32 MiB) ends it with a status. Close the sending side to finish:
-    the server answers what it has read and ends the stream with OK.
+    A message that fails is answered in its place with `error`, and the stream goes on. Errors of the whole stream (deadline,
+    cancellation, an unknown `x-backend`, a message over 32 MiB) end it with a status. Close the sending side to finish: the server
+    answers the messages that it has read and ends the stream with OK.
     """
 
 class VisionServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -121,7 +121,7 @@ class VisionServiceServicer(metaclass=_abc_1.ABCMeta):
                            gateway is full: try again, with a growing pause.
       DEADLINE_EXCEEDED    no answer within the client's deadline, or within the gateway's own limit of 60 s.
       UNAVAILABLE          the backend is down, restarting or full: try again, with a growing pause.
-      INTERNAL             a fault of ours; the details are in the gateway's log.
+      INTERNAL             an error inside the gateway; the details are in its log.
     """
 
     @_abc_1.abstractmethod
@@ -140,12 +140,12 @@ class VisionServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_abc.Iterator[_vision_pb2.PredictStreamResponse], _abc.AsyncIterator[_vision_pb2.PredictStreamResponse]]:
         """Predicts many batches over one stream. Not available over HTTP JSON.
 
-        Every message is answered by exactly one message, in the order of the requests; up to 8 are worked on at the same time, then the
+        Every message is answered by exactly one message, in the order of the requests. Up to 8 are processed at the same time. Then the
         server stops reading until the oldest is answered (HTTP/2 flow control slows the client down).
 
-        A message that fails is answered in its place with `error`, and the stream goes on. What concerns the stream as a whole
-        (deadline, cancellation, an unknown `x-backend`, a message over 32 MiB) ends it with a status. Close the sending side to finish:
-        the server answers what it has read and ends the stream with OK.
+        A message that fails is answered in its place with `error`, and the stream goes on. Errors of the whole stream (deadline,
+        cancellation, an unknown `x-backend`, a message over 32 MiB) end it with a status. Close the sending side to finish: the server
+        answers the messages that it has read and ends the stream with OK.
         """
 
 def add_VisionServiceServicer_to_server(servicer: VisionServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
