@@ -60,9 +60,12 @@ class Page:
         return value
 
     async def reload(self) -> None:
-        """Open the page again: what is read next is the new page's. (The old one may linger for a while.)"""
-        await self.evaluate("window.old = true; location.reload()")
-        await self.wait_for("!window.old")
+        """Load the page again; returns when it has loaded. An expression that is evaluated before that may fail."""
+        await self.call("Page.enable")
+        await self.call("Page.reload")
+        async with asyncio.timeout(CALL_S):
+            while (await self._socket.receive_json()).get("method") != "Page.loadEventFired":
+                pass
 
     async def screenshot(self, path: Path) -> None:
         """A PNG of the whole page."""

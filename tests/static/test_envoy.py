@@ -218,7 +218,7 @@ def test_one_name_per_route() -> None:
         host, port, _ = CLUSTERS[way.cluster]
         assert way.direct in (None, f"{host}:{port}"), way.name
     text = CONFIG.read_text()
-    named = set(re.findall(r"- name: ([\w-]+)\n\s+match:", text))
+    named = set(re.findall(r"- (?:\{ )?name: ([\w-]+)(?:\n\s+|, )match:", text))
     assert named - {"front-page", "index", "not-exposed", "too-large"} == set(CLUSTERS)
     for name, cluster in re.findall(r"- name: ([\w-]+)\n\s+match:.*\n\s+route: \{ cluster: ([\w-]+),", text):
         assert name == cluster
