@@ -107,8 +107,7 @@ def _heal(model: str, path: str) -> None:
     """
     print(f"{model}: ending its processes, unloading and loading it again", flush=True)
     try:
-        for pid in _processes(model):
-            os.kill(pid, signal.SIGKILL)  # a hung process would never answer its requests
+        end_processes(model)  # a hung process would never answer its requests
         ok("POST", f"/v2/repository/models/{model}/unload", {})
         load(model)
         probe(path)
@@ -126,17 +125,13 @@ def load(model: str, timeout: float = LOAD_S) -> None:
     ok("POST", f"/v2/repository/models/{model}/load", {}, timeout=timeout)
 
 
-def _processes(model: str) -> list[int]:
-    """The stub processes of a model: their first argument is <repository>/<model>/<version>/<file>."""
-    found = []
+def end_processes(model: str) -> None:
+    """Kill the stub processes of a model: their first argument is <repository>/<model>/<version>/<file>."""
     for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
+        with suppress(OSError):  # it ended while we looked
             arguments = path.read_text().split("\0")
-        except OSError:  # it ended while we looked
-            continue
-        if arguments[0].endswith("triton_python_backend_stub") and Path(arguments[1]).parent.parent.name == model:
-            found.append(int(path.parent.name))
-    return found
+            if arguments[0].endswith("triton_python_backend_stub") and Path(arguments[1]).parent.parent.name == model:
+                os.kill(int(path.parent.name), signal.SIGKILL)
 
 
 def ok(method: str, path: str, body: Json = None, *, timeout: float = PROBE_S) -> Json:

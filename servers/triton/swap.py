@@ -10,17 +10,19 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
 from gateways.core.serving import NEXT, Serving
 from servers import swap
-from servers.triton.health import index, load, ok, probe
+from servers.triton.health import end_processes, index, load, ok, probe
 
 # Engines may be built while a model loads, and both models share the cores.
 LOAD_S = 1800.0
 ANSWER_S = 180.0
 UNLOAD_S = 60.0
+END_S = 20.0
 HELD = ("READY", "LOADING", "UNLOADING")
 LOADER = Path("/tmp/swap.pid")
 
@@ -44,14 +46,27 @@ def load_next() -> None:
 def tidy() -> None:
     """Requests in progress are answered first; new ones get "unknown model"."""
     _stop_loader()
-    keep = Serving.load().models
-    end = time.monotonic() + UNLOAD_S
-    while extra := [entry for entry in index() if entry.get("state") in HELD and entry["name"] not in keep]:
-        for name in {entry["name"] for entry in extra if entry["state"] == "READY"}:
+    unload_all_but(Serving.load().models)
+
+
+def unload_all_but(keep: Sequence[str], patience: float = UNLOAD_S) -> None:
+    """A model whose process has not ended after `patience` seconds is ended: Triton waits for it without a limit.
+
+    A process hangs, for one, in a library's clean-up at its exit. Raises RuntimeError when that did not help either.
+    """
+    begun = time.monotonic()
+    while extra := {
+        entry["name"]: entry["state"] for entry in index() if entry.get("state") in HELD and entry["name"] not in keep
+    }:
+        for name in (name for name, state in extra.items() if state == "READY"):
             ok("POST", f"/v2/repository/models/{name}/unload", {})
-        if time.monotonic() > end:
-            names = ", ".join(sorted({entry["name"] for entry in extra}))
-            raise RuntimeError(f"{names} could not be unloaded yet: the next swap does, or a restart")
+        waited = time.monotonic() - begun
+        if waited > patience + END_S:
+            held = ", ".join(f"{name} ({state})" for name, state in sorted(extra.items()))
+            raise RuntimeError(f"could not be unloaded yet: {held}: the next swap does, or a restart")
+        if waited > patience:
+            for name in extra:
+                end_processes(name)
         time.sleep(0.2)
 
 

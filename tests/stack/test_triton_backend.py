@@ -341,6 +341,44 @@ def test_broken_models_make_it_unhealthy_without_restarts(triton: Triton) -> Non
     assert docker("inspect", "--format={{.State.Health.Status}} {{.RestartCount}}", triton.name).split()[-1] == "0"
 
 
+STUBBORN = """
+import atexit, time
+
+class TritonPythonModel:
+    def initialize(self, args):
+        self.name = args["model_name"]
+        if self.name == "at_its_exit":
+            atexit.register(time.sleep, 600)
+
+    def execute(self, requests):
+        return []
+
+    def finalize(self):
+        if self.name == "in_finalize":
+            time.sleep(600)
+"""
+
+
+@pytest.mark.slow
+def test_a_model_that_hangs_in_its_end_is_unloaded(tmp_path: Path) -> None:
+    """Triton alone would wait for its process without a limit, and hold its memory."""
+    tensors = 'input { name: "x" data_type: TYPE_FP32 dims: 1 } output { name: "y" data_type: TYPE_FP32 dims: 1 }'
+    for name in ("at_its_exit", "in_finalize"):
+        code = tmp_path / name / "1" / "model.py"
+        code.parent.mkdir(parents=True)
+        code.write_text(STUBBORN)
+        (tmp_path / name / "config.pbtxt").write_text(
+            f'backend: "python" {tensors} instance_group {{ kind: KIND_CPU }}'
+        )
+    with serving({"/repository": tmp_path}, "--env=MODEL_REPOSITORY=/repository") as name:
+        http = address(name, 8000)
+        wait_until(lambda: status(f"http://{http}/v2/health/ready") == 200, "the server answers", seconds=90)
+        unload = "from servers.triton import swap; swap.unload_all_but([], patience=3)"
+        docker("exec", "--workdir=/app", name, "python3", "-c", unload)
+        index = get(Triton(name, http, ""), "/v2/repository/index", b"")
+        assert [entry["reason"] for entry in index] == ["unloaded"] * 2
+
+
 @pytest.mark.slow
 def test_it_stops_within_seconds(triton: Triton) -> None:
     """SIGTERM ends it before Docker has to kill it, idle connections or not."""
