@@ -8,7 +8,6 @@ from dataclasses import replace
 from statistics import median_high
 from typing import Any
 
-from bench.analysis import statistics
 from bench.analysis.analysis import analyse
 from bench.measure.measured import Cell, Run
 from bench.measure.plan import QUICK_BLOCKS, matrix
@@ -25,11 +24,11 @@ def cells(route: str, batches: Sequence[int], concurrency: Sequence[int], target
     ]
 
 
-def judge(run: Run, blocks: int = QUICK_BLOCKS, resamples: int = statistics.RESAMPLES) -> list[QuickRuns]:
+def judge(run: Run, blocks: int = QUICK_BLOCKS) -> list[QuickRuns]:
     """A row per ratio: in how many quick runs A and B showed no difference, and how wide the intervals were."""
     rows: dict[tuple[Any, ...], list[Ratio]] = defaultdict(list)
     for one in quick_runs(run, blocks):
-        for ratio in analyse(one, resamples=resamples).ratios:
+        for ratio in analyse(one).ratios:
             rows[ratio.batch, ratio.users, ratio.target, ratio.measure].append(ratio)
     found = []
     for (batch, users, target, measure), ratios in rows.items():

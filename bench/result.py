@@ -287,7 +287,6 @@ class Analysis(Record):
     """The analysis of a run."""
 
     confidence: float
-    resamples: int
     cells: list[Found]
     ratios: list[Ratio]
     hypotheses: list[Judged]

@@ -255,13 +255,12 @@ def row(cell: Cell, locust: Sequence[Visit], truth: Sequence[Visit], ended: str 
     `error` is Locust's p50 / the generator's - 1. `within_goal` is about its value alone, and null without one; `goal`
     is the verdict of its interval (see `verdict`).
     """
-    ours, theirs = statistics.shared(*(
-        statistics.windows([visit for visit in visits if not visit.problem], cell.batch) for visits in (locust, truth)
-    ))  # fmt: skip
-    by_locust, by_truth = (
-        statistics.estimates(windows, f"{cell.id} {side}", {P50: 50.0})
-        for windows, side in ((ours, "locust"), (theirs, "truth"))
-    )
+    measured = [
+        {one.block: one for one in statistics.windows([visit for visit in visits if not visit.problem], cell.batch)}
+        for visits in (locust, truth)
+    ]
+    ours, theirs = ([side[block] for block in side if all(block in one for one in measured)] for side in measured)
+    by_locust, by_truth = (statistics.estimates(windows, {P50: 50.0}) for windows in (ours, theirs))
     truth_requests, locust_requests = (sum(window.calls for window in windows) for windows in (theirs, ours))
     error = None
     if ours and min(truth_requests, locust_requests) >= MIN_CALLS[50]:

@@ -52,14 +52,14 @@ class Measured:
     """Its entry in the analysis."""
 
 
-def analyse(run: Run, *, price_per_hour: float | None = None, resamples: int = statistics.RESAMPLES) -> Analysis:
+def analyse(run: Run, *, price_per_hour: float | None = None) -> Analysis:
     """Cells, ratios and hypotheses of a run. The same run always gives the same numbers. The price is that of the
     serving machine, in any currency; costs are in the same currency.
     """
     study = STUDIES.get(run.study)
-    cells = [_measure(run, cell, visits, price_per_hour, resamples) for cell, visits in run.cells]
+    cells = [_measure(run, cell, visits, price_per_hour) for cell, visits in run.cells]
     ratios = [
-        _ratio(run, kind, a, b, measure, resamples)
+        _ratio(run, kind, a, b, measure)
         for kind, a, b in _pairs(cells, study.pairs if study else {})
         # In an open loop the schedule sets the throughput.
         for measure in ((P50, IMAGES_PER_S) if a.cell.rate is None else (P50,))
@@ -70,13 +70,13 @@ def analyse(run: Run, *, price_per_hour: float | None = None, resamples: int = s
     verdicts = []
     if study and not (study.of_photos and (run.environment.get("model") or {}).get("takes") == "tensors"):
         verdicts = claims.judge(study, factors, [*ratios, *claims.sizes(study, factors, found)], found)
-    return Analysis(statistics.CONFIDENCE, resamples, found, ratios, verdicts)
+    return Analysis(statistics.CONFIDENCE, found, ratios, verdicts)
 
 
-def _measure(run: Run, cell: Cell, all_visits: Sequence[Visit], price: float | None, resamples: int) -> Measured:
+def _measure(run: Run, cell: Cell, all_visits: Sequence[Visit], price: float | None) -> Measured:
     visits = [visit for visit in all_visits if not visit.problem]
     windows = statistics.windows(visits, cell.batch)
-    estimates = _estimates(run, cell, windows, resamples)
+    estimates = _estimates(run, cell, windows)
     intervals = {name: estimate.interval for name, estimate in estimates.items()}
     throughput = intervals.get(IMAGES_PER_S)
     requests, failures = sum(v.requests for v in visits), sum(v.failures for v in visits)
@@ -115,16 +115,16 @@ def _measure(run: Run, cell: Cell, all_visits: Sequence[Visit], price: float | N
     return Measured(cell, visits, windows, estimates, found)
 
 
-def _estimates(run: Run, cell: Cell, windows: Sequence[Window], resamples: int) -> dict[str, Estimate]:
+def _estimates(run: Run, cell: Cell, windows: Sequence[Window]) -> dict[str, Estimate]:
     """Throughput, and each percentile that has enough calls. With the published method, serial throughput is batch /
     p50, as published."""
     calls = sum(window.calls for window in windows)
     percents = {name: percent for name, (percent, least) in PERCENTS.items() if calls >= least}
-    found = statistics.estimates(windows, cell.id, percents, resamples)
+    found = statistics.estimates(windows, percents)
     if run.method == PUBLISHED_METHOD and cell.users == 1 and P50 in found:
         p50 = found[P50]
-        per_second = replace(p50, value=cell.batch / p50.value * 1e3, resampled=cell.batch / p50.resampled * 1e3)
-        found[IMAGES_PER_S] = per_second
+        per_second = {block: cell.batch / ms * 1e3 for block, ms in p50.by_block.items()}
+        found[IMAGES_PER_S] = replace(p50, by_block=per_second)
     return found
 
 
@@ -215,13 +215,13 @@ def _pairs(cells: Sequence[Measured], pairs: Mapping[tuple[str, str], str]) -> l
     return found
 
 
-def _ratio(
-    run: Run, kind: str, a: Measured, b: Measured, measure: Literal["p50_ms", "images_per_s"], resamples: int
-) -> Ratio:
-    estimate, blocks = _divide(run, a, b, measure, resamples)
+def _ratio(run: Run, kind: str, a: Measured, b: Measured, measure: Literal["p50_ms", "images_per_s"]) -> Ratio:
+    both = measure in a.estimates and measure in b.estimates
+    estimate = statistics.ratio(a.estimates[measure], b.estimates[measure]) if both else None
+    blocks = len({window.block for window in a.windows} & {window.block for window in b.windows})
     names = a.cell.name, b.cell.name
     unequal = _unequal_connections(a, b) if kind == PROTOCOL else None
-    reasons = [] if estimate else [f"{(b if measure in a.estimates else a).cell.name} has too few calls"]
+    reasons = [] if both else [f"{(b if measure in a.estimates else a).cell.name} has too few calls"]
     reasons += [f"{one.cell.name}: {mark}" for one in (a, b) for mark in one.found.marks]
     if len(a.windows) >= MIN_BLOCKS <= len(b.windows) and blocks < MIN_BLOCKS:
         reasons.append(f"they have {_count(blocks, 'block')} in common: a verdict needs at least {MIN_BLOCKS}")
@@ -260,19 +260,6 @@ def doubt_what_may_be_chance(ratios: Sequence[Ratio]) -> None:
         if ratio.verdict != NO_DIFFERENCE and p_value > limit:
             ratio.verdict = NO_DIFFERENCE
             ratio.text = words.one(ratio)
-
-
-def _divide(run: Run, a: Measured, b: Measured, measure: str, resamples: int) -> tuple[Estimate | None, int]:
-    """The ratio a / b over the blocks that both have, and the number of these blocks."""
-    windows = statistics.shared(a.windows, b.windows)
-    blocks = len(windows[0])
-    found = [
-        one.estimates if len(one.windows) == blocks else _estimates(run, one.cell, mine, resamples)
-        for one, mine in zip((a, b), windows, strict=True)
-    ]
-    if measure not in found[0] or measure not in found[1]:
-        return None, blocks
-    return statistics.ratio(found[0][measure], found[1][measure]), blocks
 
 
 def _verdict(low: float | None, high: float | None, reasons: Sequence[str]) -> Verdict:

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.analysis import analysis
+from bench.analysis.analysis import analyse
 from bench.measure.measured import Cell, Run, Visit
 from bench.report import results
-from bench.result import Analysis, Result
+from bench.result import Result
 from locustfiles.clients.policy import COLD, POOLED, PUBLISHED, SHARED
 from locustfiles.recorder import Histogram
 from locustfiles.study_routes import WAYS
@@ -28,10 +28,6 @@ USERS = (1, 8, 16)
 COSTS = {"jpeg-http": (1.5, 16.0), "onnx-http": (1.0, 7.4), "trt-http": (1.0, 6.8)}
 COSTS |= {"onnx-grpc": COSTS["onnx-http"], "trt-grpc": COSTS["trt-http"]}
 TENSOR_BYTES, JPEG_BYTES = 602_112, 28_700
-
-
-RESAMPLES = 200
-"""Enough to show the structure; the product draws 2,000."""
 
 SERVICE = {"replicas": 1, "image": "sha256:0123", "cpus": 2.0, "memory_bytes": 3 << 30, "pids": 512}
 ENVIRONMENT: dict[str, Any] = {
@@ -49,11 +45,6 @@ ENVIRONMENT: dict[str, Any] = {
     },
     "versions": {"python": "3.13.5", "locust": "2.47.0", "grpcio": "1.85.1"},
 }  # fmt: skip
-
-
-def analyse(run: Run, price_per_hour: float | None = None) -> Analysis:
-    """As the product does, with fewer resamples."""
-    return analysis.analyse(run, price_per_hour=price_per_hour, resamples=RESAMPLES)
 
 
 def made(**options: Any) -> Run:

@@ -2,7 +2,7 @@
 
 from bench import aa
 from bench.measure.measured import Run
-from tests.unit.bench_runs import RESAMPLES, synthetic_run
+from tests.unit.bench_runs import synthetic_run
 
 NAMES = {"onnx-http A": "onnx-http", "onnx-http B": "onnx-http"}
 RUNS = 4
@@ -20,7 +20,7 @@ def test_a_route_against_itself_shows_no_difference() -> None:
     for _, visits in made.cells:
         del visits[-1]
     assert [visit.block for visit in list(aa.quick_runs(made, 3))[1].cells[0][1]] == [1, 2, 3]
-    rows = aa.judge(made, resamples=RESAMPLES)
+    rows = aa.judge(made)
     assert [(row["batch"], row["users"], row["measure"], row["runs"]) for row in rows] == [
         (1, 1, "p50_ms", RUNS - 1),
         (1, 1, "images_per_s", RUNS - 1),
@@ -31,7 +31,7 @@ def test_a_route_against_itself_shows_no_difference() -> None:
 
 def test_a_difference_is_seen() -> None:
     """One name is twice as slow: no quick run misses it, and the texts say it."""
-    for row in aa.judge(run(slower={"onnx-http A": 2.0}), resamples=RESAMPLES):
+    for row in aa.judge(run(slower={"onnx-http A": 2.0})):
         assert row["same"] == 0
         assert len(row["different"]) == RUNS
         assert "onnx-http" in row["different"][0]

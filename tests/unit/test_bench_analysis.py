@@ -8,14 +8,14 @@ import msgspec
 import numpy as np
 import pytest
 
-from bench.analysis.analysis import doubt_what_may_be_chance
+from bench.analysis.analysis import analyse, doubt_what_may_be_chance
 from bench.measure.measured import GATE, Run, Visit
 from bench.measure.split import PARTS
 from bench.result import NO_DIFFERENCE, NO_VERDICT, Analysis, Judged, Ratio
 from bench.studies import fiveway
 from bench.studies.study import P50, PER_SECOND
 from locustfiles.clients.policy import COLD, PUBLISHED, SHARED
-from tests.unit.bench_runs import TENSOR_BYTES, analyse, cell_id, change, median_ms, synthetic_run, to, visit
+from tests.unit.bench_runs import TENSOR_BYTES, cell_id, change, median_ms, synthetic_run, to, visit
 
 ONE: dict[str, Any] = {"batches": (1,), "users": (1,)}
 HTTP, GRPC = "onnx-http", "onnx-grpc"
@@ -334,7 +334,7 @@ def scaled(times: float, outside: float) -> Analysis:
     for batch in (1, 8, 32):
         split = dict.fromkeys(PARTS, 0.0) | {"compute": 7.0 * batch * times, "network and edge": outside * batch}
         cells += [msgspec.structs.replace(template, id=cell_id(name, batch), split=split) for name in (HTTP, GRPC)]
-    return Analysis(0.95, 0, cells, [], [])
+    return Analysis(0.95, cells, [], [])
 
 
 def test_h5_compares_two_devices() -> None:
@@ -345,5 +345,5 @@ def test_h5_compares_two_devices() -> None:
         assert fiveway.across(a, b).verdict == "reproduced"
     assert fiveway.across(fast, scaled(2.0, 3.0)).verdict == "not reproduced"
     assert fiveway.across(fast, scaled(1.05, 1.0)).verdict == "inconclusive"
-    assert fiveway.across(fast, Analysis(0.95, 0, slow.cells[:3], [], [])).verdict == "inconclusive"
+    assert fiveway.across(fast, Analysis(0.95, slow.cells[:3], [], [])).verdict == "inconclusive"
     assert "7 % of a call on L4 and 12 % on A100" in fiveway.across(fast, slow, ("A100", "L4")).text

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from bench.analysis.analysis import analyse
 from bench.report import documents, plots, report, results
 from bench.report.results import ResultError
 from bench.result import Interval, Result
-from tests.unit.bench_runs import analyse, change, edited, made, plain, result, typed
+from tests.unit.bench_runs import change, edited, made, plain, result, typed
 
 
 @pytest.fixture(autouse=True)

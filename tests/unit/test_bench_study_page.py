@@ -6,12 +6,13 @@ from collections.abc import Collection
 import numpy as np
 import pytest
 
+from bench.analysis.analysis import analyse
 from bench.measure.measured import Run
 from bench.report import study_page
 from bench.report.results import ResultError
 from bench.result import Result
 from bench.studies import STUDIES
-from tests.unit.bench_runs import ENVIRONMENT, analyse, visit
+from tests.unit.bench_runs import ENVIRONMENT, visit
 
 FOLDER = "results/2026-01-02/synthetic-cpu-2c-24g/made-030405"
 LATENCIES = np.linspace(0.9, 1.1, 40)
