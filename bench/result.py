@@ -308,7 +308,7 @@ class MeasuredCell(Cell):
 class Result(Record, kw_only=True):
     """One run of the bench: what was measured, where, and what follows from it."""
 
-    schema: Literal[1] = SCHEMA
+    schema: Literal[2] = SCHEMA
     """Version of this format."""
     study: str
     """The study: fiveway, aa, ..."""

@@ -50,7 +50,7 @@ class Histogram:
         return float(self._counts.get_value_at_percentile(percent)) / 1e3
 
     def steps(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """(latencies in us, ascending; how many calls had each): what the statistics resample."""
+        """(latencies in us, ascending; how many calls had each): what the statistics work on."""
         counts = np.array(self._counts.counts, np.int64)
         # Few of the many buckets have a call: the library's own iterator would visit each of them.
         recorded = np.flatnonzero(counts)

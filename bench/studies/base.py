@@ -86,7 +86,7 @@ def answer(result: Any) -> str:
     if not found:
         return ""
     structured, images, by_httpx = (
-        words.several("gRPC", "REST", found.get(which, []), cases)
+        words.several("gRPC", "REST", found.get(which, []), cases, amounts=which != BINARY)
         for which, cases in ((STRUCTURED, "cases"), (BINARY, "sizes"), ("echo-httpx", "cases"))
     )
     return (

@@ -75,9 +75,9 @@ def test_numbers_that_are_not_finite_become_null(tmp_path: Path) -> None:
         (None, "is absent"),
         (b"{", "not JSON"),
         (b"\xff\xfe\x00", "not JSON"),
-        (b'{"schema": 0}', "schema 0, this version reads 1"),
-        (b'{"schema": 2, "environment": {"commit": "abc"}}', "at commit abc"),
-        (b'{"schema": 1, "kind": "budgets"}', "not a result of schema 1"),
+        (b'{"schema": 1}', "schema 1, this version reads 2"),
+        (b'{"schema": 3, "environment": {"commit": "abc"}}', "at commit abc"),
+        (b'{"schema": 2, "kind": "budgets"}', "not a result of schema 2"),
     ],
 )
 def test_a_file_that_is_no_result_is_refused_in_one_line(tmp_path: Path, content: bytes | None, message: str) -> None:
