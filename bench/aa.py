@@ -11,7 +11,7 @@ from typing import Any
 from bench.analysis.analysis import analyse
 from bench.measure.measured import Cell, Run
 from bench.measure.plan import QUICK_BLOCKS, matrix
-from bench.result import NO_DIFFERENCE, NO_VERDICT, QuickRuns, Ratio
+from bench.result import NO_DIFFERENCE, NO_VERDICT, SAME, QuickRuns, Ratio
 
 
 def cells(route: str, batches: Sequence[int], concurrency: Sequence[int], targets: Sequence[str]) -> list[Cell]:
@@ -33,11 +33,11 @@ def judge(run: Run, blocks: int = QUICK_BLOCKS) -> list[QuickRuns]:
     found = []
     for (batch, users, target, measure), ratios in rows.items():
         verdicts = [ratio.verdict for ratio in ratios]
-        same, unjudged = (verdicts.count(word) for word in (NO_DIFFERENCE, NO_VERDICT))
+        same, unknown, unjudged = (verdicts.count(word) for word in (SAME, NO_DIFFERENCE, NO_VERDICT))
         different = [ratio.text for ratio in ratios if ratio.verdict in ("lower", "higher")]
         widths = [ratio.high / ratio.low for ratio in ratios if ratio.low and ratio.high]
         width = median_high(widths) if widths else None
-        found.append(QuickRuns(batch, users, target, measure, len(ratios), same, unjudged, different, width))
+        found.append(QuickRuns(batch, users, target, measure, len(ratios), same + unknown, unjudged, different, width))
     return found
 
 

@@ -196,16 +196,19 @@ class Found(Record, kw_only=True):
 
 
 FASTER, SLOWER = "faster", "slower"
+SAME: Final = "the same within 10 %"
 NO_DIFFERENCE: Final = "no difference shown"
 NO_VERDICT: Final = "no verdict"
-SPEEDS = FASTER, SLOWER, NO_DIFFERENCE, NO_VERDICT
-SAME = (0.9, 1.1)
-"""An interval within these limits shows that two are the same for all that a choice between them needs."""
+SPEEDS = FASTER, SLOWER, SAME, NO_DIFFERENCE, NO_VERDICT
+SAME_WITHIN = (1 / 1.1, 1.1)
+"""A ratio whose whole interval is within these limits is SAME: the test of equivalence of two one-sided t tests (D. J.
+Schuirmann, Journal of Pharmacokinetics and Biopharmaceutics 15, 1987)."""
+RatioVerdict = Literal["lower", "higher", "the same within 10 %", "no difference shown", "no verdict"]
 
 
-def same(low: float, high: float) -> bool:
+def is_same(low: float | None, high: float | None) -> bool:
     """Whether these limits of a ratio show that two are the same within 10 %."""
-    return SAME[0] <= low and high <= SAME[1]
+    return low is not None and high is not None and SAME_WITHIN[0] <= low and high <= SAME_WITHIN[1]
 
 
 class Ratio(Record, kw_only=True):
@@ -229,10 +232,16 @@ class Ratio(Record, kw_only=True):
     high: float | None
     p_value: float | None = None
     """The level at which the interval just reaches 1; None without a verdict."""
-    verdict: Literal["lower", "higher", "no difference shown", "no verdict"]
+    verdict: RatioVerdict
     text: str
     why: list[str]
     """The measured factors that differ, in words."""
+
+    @property
+    def main(self) -> bool:
+        """Whether this is its cells' main measure: latency of one caller, throughput of several. Without a schedule
+        the other one is its inverse, more or less."""
+        return self.measure == ("p50_ms" if self.users == 1 else "images_per_s")
 
     @property
     def case(self) -> str:
@@ -253,7 +262,24 @@ class Ratio(Record, kw_only=True):
         return found.turned() if found and self.measure != "p50_ms" else found
 
 
-Verdict = Literal["reproduced", "not reproduced", "inconclusive"]
+class Pooled(Record, kw_only=True):
+    """All ratios of a kind as one, as ratios of times: their geometric mean in each block."""
+
+    kind: str
+    ratios: int
+    """How many cells' ratios, each by its main measure."""
+    value: float
+    low: float | None
+    high: float | None
+    verdict: RatioVerdict
+
+    def between(self, a: str, b: str) -> dict[str, Any]:
+        """It as a ratio of `a` and `b`, for bench.words."""
+        numbers = {"value": self.value, "low": self.low, "high": self.high}
+        return {"a_name": a, "b_name": b, "measure": "p50_ms", "verdict": self.verdict, **numbers}
+
+
+Verdict = Literal["reproduced", "reproduced in direction, not in size", "not reproduced", "inconclusive"]
 
 
 class Judged(Record):
@@ -291,6 +317,8 @@ class Analysis(Record):
     ratios: list[Ratio]
     hypotheses: list[Judged]
     """The claims of the run's study."""
+    pooled: list[Pooled] = msgspec.field(default_factory=list)
+    """A line per kind, over the cells of the first setting (all factors but row, batch and users)."""
     quick_runs: list[QuickRuns] = msgspec.field(default_factory=list)
     """A/A only."""
 

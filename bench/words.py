@@ -9,7 +9,7 @@ The ratios here are result.Ratio, or objects with the same fields.
 from collections.abc import Sequence
 from typing import Any
 
-from bench.result import NO_DIFFERENCE, NO_VERDICT, same
+from bench.result import NO_DIFFERENCE, NO_VERDICT, SAME
 
 SPEED, SIZE = ("faster", "slower"), ("smaller", "larger")
 BYTES = "received_bytes_per_image"
@@ -31,8 +31,8 @@ def one(ratio: Any) -> str:
     value, low, high = (_factor(ratio, name) for name in ("value", "low", "high"))
     if verdict == NO_VERDICT:
         return f"no verdict on {a} against {b}" + (f", by the estimate {compared(value, words)}" if value else "")
-    if verdict == NO_DIFFERENCE:
-        said = f"{a} and {b} are the same within 10 %" if _same(ratio) else f"{NONE} between {a} and {b}"
+    if verdict in (SAME, NO_DIFFERENCE):
+        said = f"{a} and {b} are {SAME}" if verdict == SAME else f"{NONE} between {a} and {b}"
         chance = "" if low <= 1 <= high else ", which may be chance"
         return f"{said} ({_between(low, high, words)}{chance})"
     # Counted bytes have no interval, and one that is narrower than the rounding says nothing more.
@@ -48,10 +48,13 @@ def several(a: str, b: str, ratios: Sequence[Any], cases: str = "comparisons", *
     judged = [ratio for ratio in ratios if ratio["verdict"] != NO_VERDICT]
     if not judged:
         return f"no verdict is possible on {a} against {b}"
-    factors = [_factor(ratio, "value") for ratio in judged if ratio["verdict"] != NO_DIFFERENCE]
+    factors = [_factor(ratio, "value") for ratio in judged if ratio["verdict"] not in (SAME, NO_DIFFERENCE)]
+    same = sum(ratio["verdict"] == SAME for ratio in judged)
+    none = len(judged) - len(factors) - same
+    if not factors and not same:
+        return f"{NONE} between {a} and {b}"
     if not factors:
-        every = all(map(_same, judged))
-        return f"{a} and {b} are the same within 10 %" if every else f"{NONE} between {a} and {b}"
+        return f"{a} and {b} are {SAME}" + (f" in {same} of {len(judged)} {cases}{_others(none)}" if none else "")
     sides = {SPEED[over]: found for over in (False, True) if (found := [one for one in factors if (one > 1) == over])}
     if len(factors) == len(judged) and len(sides) == 1:
         (word,) = sides
@@ -61,9 +64,14 @@ def several(a: str, b: str, ratios: Sequence[Any], cases: str = "comparisons", *
         most = f"{'up to ' * (len(found) > 1)}{_amounts(max(found, key=_far))} " if amounts else ""
         than, of = ("", "") if said else (f" than {b}", f" of {len(judged)} {cases}")
         said.append(f"{most}{word}{than} in {len(found)}{of}")
-    left = len(judged) - len(factors)
-    others = f", and {NONE} in the other{'s' * (left > 1)}" if left else ""
-    return f"{a} is {' and '.join(said)}{others}"
+    if same:
+        said.append(f"{SAME} in {same if none else f'the other{"s" * (same > 1)}'}")
+    return f"{a} is {' and '.join(said)}{_others(none)}"
+
+
+def amount(ratio: float) -> str:
+    """How far a ratio is from 1: `4.7 times`, `7 %`."""
+    return _amounts(ratio)
 
 
 def differing(ratio: Any, most: int | None = None) -> str:
@@ -86,8 +94,8 @@ def _factor(ratio: Any, name: str) -> Any:
     return found and 1 / found
 
 
-def _same(ratio: Any) -> bool:
-    return same(ratio["low"], ratio["high"])
+def _others(none: int) -> str:
+    return f", and {NONE} in the other{'s' * (none > 1)}" if none else ""
 
 
 def _far(ratio: float) -> float:
@@ -99,7 +107,7 @@ def _amount(ratio: float) -> tuple[str, str]:
     far = _far(ratio)
     if far < TIMES:
         percent = 100 * (far - 1)
-        return f"{percent:.0f}" if percent >= 0.95 else f"{percent:.1f}".replace("0.0", "0"), "%"
+        return f"{percent:.0f}" if percent >= 9.95 else f"{percent:.1f}".removesuffix(".0"), "%"
     return f"{far:.1f}".removesuffix(".0") if far < 9.95 else f"{far:,.0f}", "times"
 
 

@@ -17,7 +17,18 @@ from bench.figures import share
 from bench.measure import split
 from bench.measure.measured import GATE, Cell, Run, Visit
 from bench.measure.plan import PUBLISHED_METHOD
-from bench.result import NO_DIFFERENCE, NO_VERDICT, Analysis, Found, Interval, Ratio
+from bench.result import (
+    NO_DIFFERENCE,
+    NO_VERDICT,
+    SAME,
+    Analysis,
+    Found,
+    Interval,
+    Pooled,
+    Ratio,
+    RatioVerdict,
+    is_same,
+)
 from bench.studies import STUDIES
 from locustfiles.clients.policy import COLD
 from locustfiles.recorder import MIN_CALLS
@@ -32,8 +43,7 @@ PERCENTS: Mapping[str, tuple[float, int]] = {f"p{percent:g}_ms": (percent, MIN_C
 
 SERVER_CPU = "server.cpu"
 """The Server-Timing stage with the server's CPU time per call."""
-SAME, PROTOCOL = "same", "protocol"
-Verdict = Literal["lower", "higher", "no difference shown", "no verdict"]
+ITSELF, PROTOCOL = "same", "protocol"
 
 SHOWN = 0.05
 """A factor is named as a reason if it differs by this share of the larger value, a part of the time by this share of
@@ -58,19 +68,20 @@ def analyse(run: Run, *, price_per_hour: float | None = None) -> Analysis:
     """
     study = STUDIES.get(run.study)
     cells = [_measure(run, cell, visits, price_per_hour) for cell, visits in run.cells]
-    ratios = [
-        _ratio(run, kind, a, b, measure)
+    judged = [
+        (_ratio(run, kind, a, b, measure), a, b)
         for kind, a, b in _pairs(cells, study.pairs if study else {})
         # In an open loop the schedule sets the throughput.
         for measure in ((P50, IMAGES_PER_S) if a.cell.rate is None else (P50,))
     ]
+    ratios = [ratio for ratio, _, _ in judged]
     doubt_what_may_be_chance(ratios)
     found = [one.found for one in cells]
     factors = {cell.id: asdict(cell) for cell, _ in run.cells}
     verdicts = []
     if study and not (study.of_photos and (run.environment.get("model") or {}).get("takes") == "tensors"):
         verdicts = claims.judge(study, factors, [*ratios, *claims.sizes(study, factors, found)], found)
-    return Analysis(statistics.CONFIDENCE, found, ratios, verdicts)
+    return Analysis(statistics.CONFIDENCE, found, ratios, verdicts, _pooled(judged))
 
 
 def _measure(run: Run, cell: Cell, all_visits: Sequence[Visit], price: float | None) -> Measured:
@@ -211,7 +222,7 @@ def _pairs(cells: Sequence[Measured], pairs: Mapping[tuple[str, str], str]) -> l
     found = []
     for group in groups.values():
         found += [(kind, group[a], group[b]) for (a, b), kind in pairs.items() if a in group and b in group]
-        found += [(SAME, a, b) for a, b in combinations(group.values(), 2) if a.cell.route == b.cell.route]
+        found += [(ITSELF, a, b) for a, b in combinations(group.values(), 2) if a.cell.route == b.cell.route]
     return found
 
 
@@ -253,22 +264,52 @@ def _ratio(run: Run, kind: str, a: Measured, b: Measured, measure: Literal["p50_
 
 
 def doubt_what_may_be_chance(ratios: Sequence[Ratio]) -> None:
-    """Withdraw the differences that this many comparisons would show by chance."""
-    judged = [(ratio, ratio.p_value) for ratio in ratios if ratio.p_value is not None]
-    limit = statistics.beyond_chance([p_value for _, p_value in judged])
-    for ratio, p_value in judged:
-        if ratio.verdict != NO_DIFFERENCE and p_value > limit:
-            ratio.verdict = NO_DIFFERENCE
-            ratio.text = words.one(ratio)
+    """Withdraw the differences that this many comparisons of one kind would show by chance.
+
+    A kind is a question, and the large differences of one question say nothing about another. Each of its cells counts
+    once, by its main measure: the other is nearly its inverse, and the same evidence twice is not more evidence.
+    """
+    for kind in {ratio.kind for ratio in ratios}:
+        judged = [(one, one.p_value) for one in ratios if one.kind == kind and one.p_value is not None]
+        limit = statistics.beyond_chance([p_value for ratio, p_value in judged if ratio.main])
+        for ratio, p_value in judged:
+            if p_value > limit and ratio.verdict in ("lower", "higher"):
+                ratio.verdict = _no_difference(ratio.low, ratio.high)
+                ratio.text = words.one(ratio)
 
 
-def _verdict(low: float | None, high: float | None, reasons: Sequence[str]) -> Verdict:
+def _pooled(judged: Sequence[tuple[Ratio, Measured, Measured]]) -> list[Pooled]:
+    """A line per kind: the geometric mean, in each block, of its ratios of times over the cells of the first setting.
+
+    Its cells are given and its blocks are drawn, so the interval is Student's t over blocks, as for one ratio.
+    """
+    kinds: dict[str, list[Estimate]] = {}
+    settings = [replace(a.cell, name="", route="", batch=1, users=1) for _, a, _ in judged]
+    for (ratio, a, b), setting in zip(judged, settings, strict=True):
+        if ratio.main and ratio.verdict != NO_VERDICT and setting == settings[0]:
+            over, under = (a, b) if ratio.measure == P50 else (b, a)
+            if estimate := statistics.ratio(over.estimates[ratio.measure], under.estimates[ratio.measure]):
+                kinds.setdefault(ratio.kind, []).append(estimate)
+    found = []
+    for kind, estimates in kinds.items():
+        if pooled := statistics.pooled(estimates):
+            value, low, high = (getattr(pooled.interval, name) for name in ("value", "low", "high"))
+            verdict = _verdict(low, high, ())
+            found.append(Pooled(kind=kind, ratios=len(estimates), value=value, low=low, high=high, verdict=verdict))
+    return found
+
+
+def _verdict(low: float | None, high: float | None, reasons: Sequence[str]) -> RatioVerdict:
     """The verdict of a ratio with these limits. `reasons` say why there can be none."""
     if low is None or high is None or reasons:
         return NO_VERDICT
     if low <= 1 <= high:
-        return NO_DIFFERENCE
+        return _no_difference(low, high)
     return "lower" if high < 1 else "higher"
+
+
+def _no_difference(low: float | None, high: float | None) -> RatioVerdict:
+    return SAME if is_same(low, high) else NO_DIFFERENCE
 
 
 def _text(ratio: Ratio, reasons: Sequence[str]) -> str:
@@ -314,7 +355,8 @@ def _why(a: Measured, b: Measured) -> list[str]:
         why += _differs(mine[name], other[name], what, form)
     if mine.split and other.split:
         call = max(sum(mine.split.values()), sum(other.split.values()))
-        parts = [(part, ms, other.split.get(part, 0.0)) for part, ms in mine.split.items()]
+        reported = split.reported(mine.split, other.split)
+        parts = [(part, mine.split[part], other.split[part]) for part in reported]
         for part, ms, its in sorted(parts, key=lambda one: -abs(one[1] - one[2])):
             if abs(ms - its) > SHOWN * call:
                 why.append(f"{part}: {ms:.2f} ms against {its:.2f} ms")

@@ -2,20 +2,23 @@
 
 A finding is *reproduced* when every ratio that was measured supports it, *not reproduced* when every one contradicts
 it, and else *inconclusive*; a finding about all cells (Ratios.everywhere) is refuted by one ratio. "No difference
-shown" contradicts nothing by itself: it does where the whole interval lies within SAME, because that shows that the two
-are the same (Ratios.same_shows may say otherwise). That supports a finding that they are EQUAL, which is contradicted
-where the whole interval lies outside. A finding with a size is contradicted by every interval that does not reach
-SIZE_SHARE of it, whatever else it supports.
+shown" contradicts nothing by itself. SAME does (Ratios.same_shows may say otherwise), and supports a finding that the
+two are EQUAL, which is contradicted where the whole interval lies outside of SAME_WITHIN.
+
+A finding with a size is supported where the whole interval is within SIZE_WITHIN times that size: a wide interval holds
+many sizes and shows none. Where the difference alone is shown, the finding is *reproduced in direction, not in size*. A
+difference that is not shown contradicts it where the interval does not reach that size either.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from bench import words
-from bench.result import SAME, Found, Judged, Verdict, same
+from bench.result import SAME_WITHIN, Found, Judged, Verdict, is_same
 from bench.studies.study import (
     EQUAL,
     HIGHER,
+    IN_DIRECTION,
     INCONCLUSIVE,
     LOWER,
     NOT_REPRODUCED,
@@ -23,7 +26,7 @@ from bench.studies.study import (
     PER_SECOND,
     RECEIVED,
     REPRODUCED,
-    SIZE_SHARE,
+    SIZE_WITHIN,
     TIME,
     Ratios,
     Study,
@@ -31,6 +34,7 @@ from bench.studies.study import (
 )  # fmt: skip
 
 SUPPORTS, CONTRADICTS, UNCLEAR = "Supports the finding.", "Contradicts the finding.", "Inconclusive."
+DIRECTION = "Supports the direction, and not the size"
 REASONS = 3
 """How many measured factors a cause names, and how many ratios a refutation."""
 
@@ -83,18 +87,20 @@ def side(claim: Ratios, ratio: Ratio) -> str:
     low, high, verdict = ratio["low"], ratio["high"], ratio["verdict"]
     if claim.measure == TIME and ratio["measure"] == PER_SECOND:
         low, high, verdict = 1 / high, 1 / low, {LOWER: HIGHER, HIGHER: LOWER}.get(verdict, verdict)
-    equal, differs = same(low, high), verdict in (LOWER, HIGHER)
+    equal, differs = is_same(low, high), verdict in (LOWER, HIGHER)
     if claim.expected == EQUAL:
-        beyond = high < SAME[0] or low > SAME[1]
+        beyond = high < SAME_WITHIN[0] or low > SAME_WITHIN[1]
         return SUPPORTS if equal else CONTRADICTS if differs and beyond else UNCLEAR
-    most = 1 / low if claim.expected == LOWER else high
-    if claim.size is not None and most < SIZE_SHARE * claim.size:
-        return CONTRADICTS
     if equal and (claim.material or not differs):
         return {True: SUPPORTS, False: CONTRADICTS, None: UNCLEAR}[claim.same_shows]
+    least, most = (1 / high, 1 / low) if claim.expected == LOWER else (low, high)
     if not differs:
-        return UNCLEAR
-    return SUPPORTS if verdict == claim.expected else CONTRADICTS
+        return CONTRADICTS if claim.size and most < SIZE_WITHIN[0] * claim.size else UNCLEAR
+    if verdict != claim.expected:
+        return CONTRADICTS
+    if claim.size and (least < SIZE_WITHIN[0] * claim.size or most > SIZE_WITHIN[1] * claim.size):
+        return DIRECTION
+    return SUPPORTS
 
 
 def _about(claim: Ratios, ratios: Iterable[Ratio], cells: Factors) -> list[Ratio]:
@@ -126,7 +132,11 @@ def _judge(study: Study, name: str, ratios: Sequence[Ratio], cells: Factors, fou
     sides = [(ratio, side(claim.shown_by, ratio)) for ratio in ratios]
     shown = {word for _, word in sides}
     refuted = shown == {CONTRADICTS} or (claim.shown_by.everywhere and CONTRADICTS in shown)
-    verdict: Verdict = REPRODUCED if shown == {SUPPORTS} else NOT_REPRODUCED if refuted else INCONCLUSIVE
+    verdict: Verdict = INCONCLUSIVE
+    if shown <= {SUPPORTS, DIRECTION}:
+        verdict = IN_DIRECTION if DIRECTION in shown else REPRODUCED
+    elif refuted:
+        verdict = NOT_REPRODUCED
     counted = []
     if claim.shown_by.everywhere and refuted:  # a few that refute it are enough
         against = [(ratio, word) for ratio, word in sides if word == CONTRADICTS]
@@ -134,7 +144,10 @@ def _judge(study: Study, name: str, ratios: Sequence[Ratio], cells: Factors, fou
             against[:REASONS],
             [f"{len(against)} of {len(ratios)} ratios contradict the finding, among them:"],
         )
-    lines = counted + [f"{case(study, cells[ratio['a']])}: {words.one(ratio)}. {word}" for ratio, word in sides]
+    told = {DIRECTION: f"{DIRECTION}: published {words.amount(claim.shown_by.size or 1)}."}
+    lines = counted + [
+        f"{case(study, cells[ratio['a']])}: {words.one(ratio)}. {told.get(word, word)}" for ratio, word in sides
+    ]
     # Of the ratios that decide, the first: the tables have all of them.
     deciding = next((ratio for ratio, word in sides if word != UNCLEAR), ratios[0])
     a, b = deciding["a"], deciding["b"]

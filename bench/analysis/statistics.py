@@ -135,6 +135,13 @@ def ratio(a: Estimate, b: Estimate) -> Estimate | None:
     return Estimate(quotients, max(a.resolution, b.resolution)) if quotients else None
 
 
+def pooled(found: Sequence[Estimate]) -> Estimate | None:
+    """Their geometric mean in each block that all of them have; None without any."""
+    blocks = set.intersection(*(set(one.by_block) for one in found)) if found else set()
+    means = {block: math.exp(fmean(math.log(one.by_block[block]) for one in found)) for block in sorted(blocks)}
+    return Estimate(means) if means else None
+
+
 def p_value(ratio: Estimate) -> float | None:
     """The smallest level (1 - confidence, at least LEAST_P) at which the ratio's interval has 1 outside.
 
@@ -148,10 +155,10 @@ def p_value(ratio: Estimate) -> float | None:
 
 
 def beyond_chance(p_values: Sequence[float]) -> float:
-    """The largest of these p-values that still counts as a difference, 0 for none: then at most 1 - CONFIDENCE of the
+    """The level up to which these p-values count as differences, 0 for none: then at most 1 - CONFIDENCE of the
     differences that a run shows are chance, on average (Benjamini and Hochberg, 1995)."""
-    counted = (p for rank, p in enumerate(sorted(p_values), 1) if p <= (1 - CONFIDENCE) * rank / len(p_values))
-    return max(counted, default=0.0)
+    levels = (((1 - CONFIDENCE) * rank / len(p_values), p) for rank, p in enumerate(sorted(p_values), 1))
+    return max((level for level, p in levels if p <= level), default=0.0)
 
 
 @functools.cache

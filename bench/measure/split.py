@@ -42,6 +42,8 @@ ENCODE, NETWORK, DECODE, QUEUE, COMPUTE, RESPONSE, RESIDUE = PARTS = (
     "response",
     "residue",
 )
+NAMED = DECODE, QUEUE, COMPUTE, RESPONSE
+"""Those that a server says itself."""
 EDGE_TIMING = "x-edge-timing"
 
 # As our servers write it: `dur` first, nothing quoted.
@@ -80,6 +82,13 @@ def split(visit: Visit) -> dict[str, float] | None:
     server_ms, named = found
     apart = {ENCODE: visit.encode_ms, NETWORK: visit.mean_ms - server_ms, RESIDUE: server_ms - sum(named.values())}
     return dict.fromkeys(PARTS, 0.0) | named | apart
+
+
+def reported(*splits: Mapping[str, float]) -> list[str]:
+    """The parts that all of these splits report. What is left over says nothing, and a server that names no part of
+    its time reports none."""
+    silent = any(not any(found[part] for part in NAMED) for found in splits)
+    return [ENCODE, NETWORK, *(() if silent else NAMED)]
 
 
 def _server(stages: Mapping[str, float], mean_ms: float) -> tuple[float, dict[str, float]] | None:

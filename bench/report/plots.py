@@ -20,7 +20,7 @@ from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullFormatt
 
 from bench.figures import digits
 from bench.report.results import Row
-from bench.result import FASTER, NO_DIFFERENCE, NO_VERDICT, SLOWER, Interval, Ratio
+from bench.result import FASTER, NO_DIFFERENCE, NO_VERDICT, SAME, SLOWER, Interval, Ratio
 
 # Stand-ins that are replaced by CSS variables; no drawing uses these colours for themselves.
 INK, MUTED, LINE, PANEL, SHADE = "#010203", "#010204", "#010205", "#010206", "#010207"
@@ -180,7 +180,7 @@ def forest(ratios: Iterable[Ratio], below: str, above: str, published: Published
         beside: dict[str, Any] = {"xycoords": axes.get_yaxis_transform(), "va": "center", "color": INK}
         for place, (ratio, time), line in zip(places, lines, theirs, strict=True):
             hue, face = OF_VERDICTS.get(ratio.speed, MUTED), OF_VERDICTS.get(ratio.speed, PANEL)
-            if ratio.verdict == NO_DIFFERENCE:
+            if ratio.verdict in (SAME, NO_DIFFERENCE):
                 axes.fill_betweenx([place - 0.42, place + 0.42], 1 / reach, reach, color=SHADE, linewidth=0, zorder=0)
             if time.low and time.high:
                 style = ":" if ratio.verdict == NO_VERDICT else "-"

@@ -3,6 +3,7 @@
 scripts/bench report RESULT makes report.html, report.md and cells.csv beside a result.json.
 """
 
+import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,13 +19,13 @@ from bench.report import markdown as md
 from bench.report import plots, results
 from bench.report.results import Row
 from bench.report.tables import Entry, Table, entry, pivot, times
-from bench.result import NO_DIFFERENCE, SPEEDS, Analysis, QuickRuns, Ratio, Result
+from bench.result import NO_DIFFERENCE, SAME, SPEEDS, Analysis, QuickRuns, Ratio, Result
 from bench.studies import STUDIES
 from bench.studies.fiveway import REFERENCE
 from bench.studies.study import CONNECTIONS, P50, PER_SECOND, Measure, Study, distance_text
 
 COST = "cost_per_million_images"
-SIGNS = dict(zip(SPEEDS, "▼▲=?", strict=True))
+SIGNS = dict(zip(SPEEDS, "▼▲=~?", strict=True))
 """Beside the colour, the sign of a verdict: a faster one takes less time."""
 LATENCY, THROUGHPUT = "p50 latency in ms", "Images per second"
 SETTING = ("policy", "target", "photo", "rate", "size", "distance", "gather")
@@ -58,6 +59,7 @@ def html(result: Result) -> str:
     """One page with plots, which loads nothing."""
     loader = PackageLoader("bench.report", ".")
     pages = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    pages.filters["css"] = lambda verdict: re.sub(r"\W+", "-", verdict).strip("-")
     return pages.get_template("report.html.j2").render(report=Report(result), signs=SIGNS, reference=REFERENCE)
 
 
@@ -263,7 +265,7 @@ class Report:
             runs, same = sum(row.runs for row in quick), sum(row.same for row in quick)
             return f"A route measured against itself shows no difference in {same} of {runs} comparisons of quick runs."
         if ratios and all(ratio.kind == "same" for ratio in ratios):
-            same = sum(ratio.verdict == NO_DIFFERENCE for ratio in ratios)
+            same = sum(ratio.verdict in (SAME, NO_DIFFERENCE) for ratio in ratios)
             return f"A route measured against itself shows no difference in {same} of {len(ratios)} comparisons."
         if self.study and (answer := self.study.answer(self.result)):
             return answer
@@ -311,7 +313,13 @@ class Report:
             ratios = [r for r in self.parts[0].ratios if r.kind == kind and (kind != "format" or r.b_name == REFERENCE)]
             if not ratios:
                 continue
-            cards.append((question, words.sentence(words.several(first, second, ratios)), ""))
+            each = words.several(first, second, ratios, "cells")
+            pooled = {one.kind: one for one in self.result.analysis.pooled if one.ratios > 1}.get(kind)
+            if pooled:
+                whole = f"Over {pooled.ratios} cells, {words.one(pooled.between(first, second))}."
+                cards.append((question, whole, f"Cell by cell, {each}."))
+            else:
+                cards.append((question, words.sentence(each), ""))
         return cards + _most(self.parts[0].serial)
 
     @property

@@ -13,7 +13,7 @@ from bench import words
 from bench.figures import share
 from bench.measure.measured import Cell
 from bench.measure.split import COMPUTE, DECODE, ENCODE, QUEUE
-from bench.result import NO_VERDICT, Analysis, Found, Judged, Verdict
+from bench.result import Analysis, Found, Judged, Verdict
 from bench.studies.study import (
     INCONCLUSIVE,
     MEDIAN,
@@ -26,7 +26,6 @@ from bench.studies.study import (
     Measure,
     Ratios,
     Study,
-    ratios_of,
     rows_of,
 )
 from locustfiles.study_routes.fiveway import BATCHES, CONCURRENCY, ROWS, matrix
@@ -162,21 +161,11 @@ def across(a: Analysis, b: Analysis, names: tuple[str, str] = ("A", "B")) -> Jud
 
 
 def answer(result: Any) -> str:
-    """Which route answers one image first, and whether the protocol matters: with one caller."""
-    alone = [
-        (pair, ratio)
-        for pair, cell, ratio in ratios_of(result)
-        if cell["users"] == 1 and all(cell[name] == result["cells"][0][name] for name in FIVEWAY.setting)
-    ]
-    first = {a: ratio for (a, b), ratio in alone if b == REFERENCE and ratio["batch"] == 1}
-    fit = {name: ratio for name, ratio in first.items() if ratio["verdict"] != NO_VERDICT}
-    if not fit:
-        return ""
-    best = min(fit, key=lambda name: float(fit[name]["value"]))
-    wins = "Tensors to Triton are fastest" if fit[best]["verdict"] == "lower" else "Tensors to Triton are not faster"
-    protocols = words.several("gRPC", "HTTP", [r for pair, r in alone if pair in _PROTOCOLS], amounts=False)
-    first_image = words.several(best, REFERENCE, [fit[best]])
-    return f"{wins}: for one image {first_image}. With one caller and one model, {protocols}."
+    """The format, then the protocol: each as one ratio over all cells."""
+    names = {"format": ("a tensor to Triton", "a JPEG to PyTorch"), "protocol": ("gRPC", "HTTP")}
+    pooled = {one["kind"]: one for one in result["analysis"]["pooled"] if one["ratios"] > 1}
+    said = [words.one(pooled[kind].between(*two)) for kind, two in names.items() if kind in pooled]
+    return f"Over all cells, {', and '.join(said)}." if said else ""
 
 
 FIVEWAY = Study(

@@ -22,9 +22,10 @@ LOWER: Final = "lower"
 HIGHER: Final = "higher"
 EQUAL: Final = "equal"
 REPRODUCED: Final = "reproduced"
+IN_DIRECTION: Final = "reproduced in direction, not in size"
 NOT_REPRODUCED: Final = "not reproduced"
 INCONCLUSIVE: Final = "inconclusive"
-VERDICTS = REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE
+VERDICTS = REPRODUCED, IN_DIRECTION, NOT_REPRODUCED, INCONCLUSIVE
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,21 +66,19 @@ class Ratios:
     pairs: Sequence[tuple[str, str]]
     """(a, b): the ratio a / b of two rows, in every cell that `where` takes."""
     expected: Literal["lower", "higher", "equal"]
-    """On which side of 1 the ratio is where the finding holds; equal: within result.SAME."""
+    """On which side of 1 the ratio is where the finding holds; equal: result.SAME."""
     measure: str = P50
     """P50, PER_SECOND, TIME, or RECEIVED: bytes on the wire, which are counted and have no interval."""
     where: Mapping[str, Any] = field(default_factory=dict)
     """Factor of a's cell -> its value, or a tuple of those that it may have."""
     size: float | None = None
-    """How large the published ratio is (its inverse where `lower`), for a finding that names a size: `7x faster`. It is
-    reproduced where the interval reaches SIZE_SHARE of it."""
+    """How large the published ratio is (its inverse where `lower`), for a finding that names a size: `7x faster`."""
     largest: str = ""
     """A factor of which only the largest measured value counts, if it is above 1 (`large batches`)."""
     material: bool = False
-    """A difference that lies within SAME counts as the same."""
+    """A difference whose interval is within SAME_WITHIN counts as the same."""
     same_shows: bool | None = False
-    """What the same (an interval within SAME) says of a finding of a side: it contradicts it, shows it (`not faster`),
-    or None: nothing."""
+    """What SAME says of a finding of a side: it contradicts it, shows it (`not faster`), or None: nothing."""
     everywhere: bool = False
     """A finding about all cells: a single ratio that contradicts it refutes it."""
 
@@ -100,7 +99,8 @@ class Claim:
     shown_by: Ratios
 
 
-SIZE_SHARE = 0.8
+SIZE_WITHIN = (0.8, 1.25)
+"""How many times the published size a ratio may be that reproduces it, with its whole interval."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,11 @@ import msgspec
 import numpy as np
 import pytest
 
+from bench import words
 from bench.analysis.analysis import analyse, doubt_what_may_be_chance
 from bench.measure.measured import GATE, Run, Visit
 from bench.measure.split import PARTS
-from bench.result import NO_DIFFERENCE, NO_VERDICT, Analysis, Judged, Ratio
+from bench.result import NO_DIFFERENCE, NO_VERDICT, SAME, Analysis, Judged, Ratio
 from bench.studies import fiveway
 from bench.studies.study import P50, PER_SECOND
 from locustfiles.clients.policy import COLD, PUBLISHED, SHARED
@@ -120,7 +121,7 @@ def test_what_is_no_obstacle_is_a_note(edit: Callable[[Visit], None], notes: lis
     analysis = edited(edit)
     found = cell(analysis, GRPC)
     assert all(word in note for word, note in zip(notes, found.notes, strict=True))
-    assert ratio(analysis).verdict == NO_DIFFERENCE
+    assert ratio(analysis).verdict == SAME
     if len(notes) == 2:
         assert found.edge_connections is found.calls_per_execution is found.sent_bytes_per_image is None
 
@@ -150,7 +151,7 @@ def test_a_real_difference_is_a_verdict() -> None:
     assert (p50.kind, p50.a, p50.b) == ("protocol", cell_id(GRPC), cell_id(HTTP))
     assert any(why.startswith("compute: ") for why in p50.why)
     equal = ratio(analyse(pair(study="aa", names={"onnx-http A": HTTP, "onnx-http B": HTTP})))
-    assert (equal.kind, equal.verdict, equal.why) == ("same", NO_DIFFERENCE, [])
+    assert (equal.kind, equal.verdict, equal.why) == ("same", SAME, [])
     assert equal.text.startswith("onnx-http A and onnx-http B are the same within 10 % (")
 
 
@@ -168,6 +169,42 @@ def test_among_many_comparisons_some_differences_are_chance() -> None:
     assert doubtful.verdict == NO_DIFFERENCE
     assert doubtful.text.endswith(" % slower, which may be chance)")
     assert unjudged.verdict == NO_VERDICT
+
+
+def test_each_question_is_judged_by_its_own_cells_once() -> None:
+    """Neither the large effects of another question, nor the same evidence as throughput, make a difference count."""
+    (found, inverse) = analyse(pair(slower={GRPC: 1.3})).ratios
+
+    def one(source: Ratio = found, **values: Any) -> Ratio:
+        return msgspec.structs.replace(source, **values)
+
+    doubtful, *equals = (one(p_value=p) for p in (0.03, 0.3, 0.6))
+    huge = [one(kind="format", p_value=1e-6) for _ in range(9)]
+    twice = [one(inverse, p_value=0.03), one(inverse, p_value=1e-6)]
+    doubt_what_may_be_chance([doubtful, *equals, *huge, *twice])
+    assert doubtful.verdict == twice[0].verdict == NO_DIFFERENCE
+    assert {ratio.verdict for ratio in huge} == {"higher"}
+
+
+def test_a_question_has_one_ratio_over_its_cells() -> None:
+    """The geometric mean of its ratios of times, each cell once; its interval is narrower than theirs; cells of another
+    setting and cells without a verdict are left out."""
+    options: dict[str, Any] = {"batches": (1, 8, 32), "users": (1, 8), "slower": slower(1.0, 1.3), "visit_sd": 0.02}
+    run, other, elsewhere = (synthetic_run(target=target, **options) for target in ("edge", "edge", "direct"))
+    mute = change(other, lambda one: (one.route, one.batch) == (GRPC, 32), fail(400))
+    for whole, count in ((run, 8), (mute, 7)):
+        analysis = analyse(replace(whole, cells=whole.cells + elsewhere.cells))
+        pooled: Any = next(one for one in analysis.pooled if one.kind == "protocol")
+        times: list[Any] = [
+            one.time
+            for one in analysis.ratios
+            if (one.kind, one.target) == ("protocol", "edge") and one.main and one.verdict != NO_VERDICT
+        ]
+        assert pooled.ratios == len(times) == count
+        assert pooled.value == pytest.approx(np.exp(np.mean(np.log([time.value for time in times]))))
+        assert pooled.low < 1.3 < pooled.high
+        assert pooled.high / pooled.low < min(time.high / time.low for time in times)
+        assert words.one(pooled.between("gRPC", "HTTP")).startswith("gRPC is 3")
 
 
 def test_pairs_share_every_factor() -> None:

@@ -135,14 +135,14 @@ def test_what_a_reader_must_know_is_said() -> None:
     [
         ({"names": ["jpeg-http"], "batches": (1,), "users": ()}, "jpeg-http answers one image in"),
         ({"names": ["onnx-http", "onnx-grpc"], "batches": (8,), "users": ()}, "8 images fastest"),
-        ({"batches": (), "users": (8,)}, "No cell allows a verdict"),
+        ({"batches": (), "users": (8,)}, "Over all cells, a tensor to Triton is"),
         ({"batches": (1,), "users": (), "calls": 0}, "No cell allows a verdict"),
         (
             {"study": "aa", "names": {"A": "onnx-http", "B": "onnx-http"}},
             "A route measured against itself shows no difference",
         ),
-        ({"rate": 50.0, "users": ()}, "one image"),
-        ({"target": "http://10.0.0.7:8080"}, "one image"),
+        ({"rate": 50.0, "users": ()}, "gRPC and HTTP"),
+        ({"target": "http://10.0.0.7:8080"}, "gRPC and HTTP"),
         ({"method": "published", "policy": "published", "blocks": 1}, "not differences between protocols"),
     ],
 )

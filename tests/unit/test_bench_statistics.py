@@ -107,7 +107,7 @@ def test_a_ratio_is_the_paired_t_test_on_logarithms(blocks: int) -> None:
 def test_what_stands_out_of_many_comparisons() -> None:
     """The example of Benjamini and Hochberg (1995, section 3.2) counts four differences; scipy agrees on others."""
     example = [0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344, 0.0459, 0.324, 0.4262, 0.5719, 0.6528]
-    assert statistics.beyond_chance([*example, 0.759, 1.0]) == 0.0095
+    assert 0.0095 <= statistics.beyond_chance([*example, 0.759, 1.0]) < 0.0201
     rng = np.random.default_rng(17)
     for _ in range(50):
         p_values = rng.uniform(size=28) ** 3

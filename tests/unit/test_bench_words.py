@@ -5,12 +5,13 @@ from typing import Any
 import pytest
 
 from bench import words
-from bench.result import FASTER, NO_DIFFERENCE, NO_VERDICT, SLOWER
+from bench.result import FASTER, NO_DIFFERENCE, NO_VERDICT, SAME, SLOWER, is_same
 
 
 def ratio(value: float, low: float, high: float, verdict: str = "", measure: str = "p50_ms") -> dict[str, Any]:
     """a / b, with the verdict that its interval has."""
-    judged = verdict or (NO_DIFFERENCE if low <= 1 <= high else "lower" if high < 1 else "higher")
+    none = SAME if is_same(low, high) else NO_DIFFERENCE
+    judged = verdict or (none if low <= 1 <= high else "lower" if high < 1 else "higher")
     numbers = {"value": value, "low": low, "high": high}
     return {"a_name": "a", "b_name": "b", "measure": measure, "verdict": judged, "why": []} | numbers
 
@@ -43,7 +44,7 @@ def test_a_ratio_of_times_is_a_multiple_or_a_percentage(value: float, said: str)
         (ratio(0.5, 0.4, 0.8), "a is 2 times faster than b (25 % to 2.5 times)"),
         (ratio(1.6, 1.58, 1.62), "a is 1.6 times slower than b"),
         (ratio(0.5, 0.4, 0.8, measure="images_per_s"), "a is 2 times slower than b (25 % to 2.5 times)"),
-        (ratio(1.02, 0.97, 1.07), "a and b are the same within 10 % (3 % faster to 7 % slower)"),
+        (ratio(1.02, 0.97, 1.07), "a and b are the same within 10 % (3.1 % faster to 7 % slower)"),
         (ratio(1.1, 0.8, 2.5), "no difference is shown between a and b (25 % faster to 2.5 times slower)"),
         (
             ratio(1.2, 1.1, 1.3, NO_DIFFERENCE),
@@ -51,7 +52,7 @@ def test_a_ratio_of_times_is_a_multiple_or_a_percentage(value: float, said: str)
         ),
         (ratio(1.23, 1.1, 1.3, NO_VERDICT), "no verdict on a against b, by the estimate 23 % slower"),
         (ratio(2.66, 2.66, 2.66, measure=words.BYTES), "a is 2.7 times larger than b"),
-        (ratio(0.97, 0.97, 0.97, measure=words.BYTES), "a is 3 % smaller than b"),
+        (ratio(0.97, 0.97, 0.97, measure=words.BYTES), "a is 3.1 % smaller than b"),
     ],
 )
 def test_a_clause_says_the_verdict_and_the_interval(found: dict[str, Any], said: str) -> None:
@@ -60,6 +61,7 @@ def test_a_clause_says_the_verdict_and_the_interval(found: dict[str, Any], said:
 
 
 SLOW, SLOWEST, FAST, NONE = ratio(1.1, 1.05, 1.2), ratio(2.1, 2, 2.2), ratio(0.8, 0.7, 0.9), ratio(1.1, 0.8, 1.5)
+EQUAL = ratio(1.02, 0.97, 1.07)
 OTHERS = ", and no difference is shown in the others"
 
 
@@ -72,7 +74,10 @@ OTHERS = ", and no difference is shown in the others"
         ([SLOW, NONE], "A is 10 % slower than B in 1 of 2 sizes, and no difference is shown in the other"),
         ([SLOW, FAST, FAST], "A is up to 25 % faster than B in 2 of 3 sizes and 10 % slower in 1"),
         ([NONE, ratio(2.0, 1, 3, NO_VERDICT)], "no difference is shown between A and B"),
-        ([ratio(1.02, 0.97, 1.07)], "A and B are the same within 10 %"),
+        ([EQUAL, EQUAL], "A and B are the same within 10 %"),
+        ([EQUAL, NONE, NONE], f"A and B are the same within 10 % in 1 of 3 sizes{OTHERS}"),
+        ([SLOW, EQUAL, EQUAL], "A is 10 % slower than B in 1 of 3 sizes and the same within 10 % in the others"),
+        ([SLOW, EQUAL, NONE, NONE], f"A is 10 % slower than B in 1 of 4 sizes and the same within 10 % in 1{OTHERS}"),
         ([ratio(2.0, 1, 3, NO_VERDICT)], "no verdict is possible on A against B"),
     ],
 )

@@ -5,17 +5,19 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from bench.analysis import claims
+from bench.analysis.statistics import Estimate
 from bench.measure.cells import parsed_settings
 from bench.measure.measured import Cell
 from bench.measure.plan import START_S
-from bench.result import Interval
+from bench.result import SAME, Interval
 from bench.studies import STUDIES
 from bench.studies.distance import FEW, WORLD
 from bench.studies.format import FORMAT_ONLY, SERVER, WHOLE
-from bench.studies.study import P50, PER_SECOND, RECEIVED, SIZE_SHARE, Claim, Measure, Ratios, Study, per_calls
+from bench.studies.study import P50, PER_SECOND, RECEIVED, Claim, Measure, Ratios, Study, per_calls
 from locustfiles.routes import ROUTES
 from locustfiles.study_routes import WAYS, first_size, offered
 from locustfiles.study_routes import distance as lists
@@ -23,6 +25,7 @@ from locustfiles.study_routes.encodings import KSERVE
 from tests.unit.tiny_artifacts import declare
 
 REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE = "reproduced", "not reproduced", "inconclusive"
+IN_DIRECTION = "reproduced in direction, not in size"
 QUICK_S, FULL_S = 120, 900
 """How long a study may take: the quick form is a test of the stack's, the whole one fits into a break."""
 
@@ -82,7 +85,7 @@ def test_a_long_call_has_a_long_visit() -> None:
 def between(a: Cell, b: str, value: float, measure: str = P50, **more: Any) -> dict[str, Any]:
     """The ratio of a cell to the same one of row `b`, with an interval around `value`."""
     low, high = value * 0.99, value * 1.01
-    verdict = "lower" if high < 1 else "higher" if low > 1 else "no difference shown"
+    verdict = "lower" if high < 1 else "higher" if low > 1 else SAME
     about: dict[str, Any] = {"a": a.id, "b": replace(a, name=b, route=b).id, "a_name": a.name, "b_name": b}
     about |= {"batch": a.batch, "users": a.users, "value": value, "low": low, "high": high, "verdict": verdict}
     return about | {"measure": measure, "why": ["bytes sent: 1"]} | more
@@ -95,8 +98,8 @@ def ratio(verdict: str, value: float, low: float | None, high: float | None, **m
 @others
 @pytest.mark.parametrize("strength", [50, 1.3, 0.4])
 def test_claims_are_judged_by_their_own_cells(study: Study, strength: float) -> None:
-    """Reproduced on the side of the finding, if large enough where it names a size; not reproduced on the other. Cells
-    that it is not about show the opposite, and that says nothing."""
+    """Reproduced on the side of the finding, in direction only where it names another size; not reproduced on the other
+    side. Cells that it is not about show the opposite, and that says nothing."""
     factors = {cell.id: asdict(cell) for cell in study.cells(False)}
     for name, claim in study.claims.items():
         shown = claim.shown_by
@@ -109,8 +112,9 @@ def test_claims_are_judged_by_their_own_cells(study: Study, strength: float) -> 
             if cell.name == a
         ]
         (one,) = [one for one in claims.judge(study, factors, ratios) if one["id"] == name]
-        enough = strength > (1 if shown.expected == "equal" else max(1, SIZE_SHARE * (shown.size or 0)))
-        assert one["verdict"] == (REPRODUCED if enough else NOT_REPRODUCED), name
+        holds = strength >= 1 or (shown.expected == "equal" and right == 1)
+        in_size = not shown.size or 0.8 < right ** {"lower": -1}.get(shown.expected, 1) / shown.size < 1.25
+        assert one["verdict"] == (NOT_REPRODUCED if not holds else REPRODUCED if in_size else IN_DIRECTION), name
 
 
 def test_a_claim_is_about_some_cells() -> None:
@@ -150,7 +154,7 @@ def test_claims_about_sizes_are_judged_by_the_bytes(compressed: int, marks: list
 
 FASTER = Ratios([("a", "b")], "lower")
 FOUR_TIMES = Ratios([("a", "b")], "lower", size=4)
-SAME = Ratios([("a", "b")], "equal")
+EQUAL = Ratios([("a", "b")], "equal")
 TWICE = Ratios([("a", "b")], "higher", size=2)
 
 
@@ -163,23 +167,40 @@ TWICE = Ratios([("a", "b")], "higher", size=2)
         (FASTER, ratio("no difference shown", 1.0, 0.5, 2.0), claims.UNCLEAR),
         (FASTER, ratio("no verdict", 0.5, 0.4, 0.6), claims.UNCLEAR),
         (FASTER, ratio("lower", 0.5, None, None), claims.UNCLEAR),
-        (FOUR_TIMES, ratio("lower", 0.5, 0.4, 0.6), claims.CONTRADICTS),  # 2.5 times at most
-        (FOUR_TIMES, ratio("lower", 0.35, 0.3, 0.4), claims.SUPPORTS),  # 3.3 times at most: 80 % of four
+        (FOUR_TIMES, ratio("lower", 0.5, 0.4, 0.6), claims.DIRECTION),  # 2.5 times at most
+        (FOUR_TIMES, ratio("lower", 0.25, 0.2, 0.35), claims.DIRECTION),  # 2.9 times at least: wide shows no size
+        (FOUR_TIMES, ratio("lower", 0.26, 0.21, 0.31), claims.SUPPORTS),  # 3.2 to 4.8 times
         (FOUR_TIMES, ratio("no difference shown", 0.8, 0.5, 1.3), claims.CONTRADICTS),  # twice at most
         (FOUR_TIMES, ratio("no difference shown", 0.6, 0.2, 1.8), claims.UNCLEAR),
         (FOUR_TIMES, ratio("no verdict", 0.9, 0.8, 1.0), claims.UNCLEAR),
-        (TWICE, ratio("higher", 1.2, 1.1, 1.3), claims.CONTRADICTS),
-        (TWICE, ratio("higher", 1.5, 1.2, 1.9), claims.SUPPORTS),
-        (SAME, ratio("no difference shown", 1.0, 0.95, 1.05), claims.SUPPORTS),
-        (SAME, ratio("higher", 1.05, 1.02, 1.08), claims.SUPPORTS),  # within a tenth all the same
-        (SAME, ratio("higher", 1.2, 1.05, 1.4), claims.UNCLEAR),
-        (SAME, ratio("higher", 1.5, 1.2, 1.9), claims.CONTRADICTS),
-        (SAME, ratio("no difference shown", 1.5, 1.2, 1.9), claims.UNCLEAR),  # perhaps chance
+        (TWICE, ratio("higher", 1.2, 1.1, 1.3), claims.DIRECTION),
+        (TWICE, ratio("higher", 2.9, 2.6, 3.2), claims.DIRECTION),  # more than the claim says
+        (TWICE, ratio("lower", 0.8, 0.7, 0.9), claims.CONTRADICTS),
+        (EQUAL, ratio("no difference shown", 1.0, 0.95, 1.05), claims.SUPPORTS),
+        (EQUAL, ratio("higher", 1.05, 1.02, 1.08), claims.SUPPORTS),  # within a tenth all the same
+        (EQUAL, ratio("higher", 1.2, 1.05, 1.4), claims.UNCLEAR),
+        (EQUAL, ratio("higher", 1.5, 1.2, 1.9), claims.CONTRADICTS),
+        (EQUAL, ratio("no difference shown", 1.5, 1.2, 1.9), claims.UNCLEAR),  # perhaps chance
     ],
 )
 def test_a_ratio_supports_a_claim_or_contradicts_it(claim: Ratios, found: dict[str, object], side: str) -> None:
     """By its interval, on the right side of 1, and as far from it as a claim with a size says."""
     assert claims.side(claim, found) == side
+
+
+@pytest.mark.parametrize(
+    ("blocks", "true", "least", "most"), [(3, 1.15, 0, 0.03), (6, 1.15, 0, 0.03), (6, 1.5, 0.95, 1)]
+)
+def test_a_size_is_reproduced_by_the_size_alone(blocks: int, true: float, least: float, most: float) -> None:
+    """In simulated runs whose blocks differ by 3 %, a claimed 1.5 is seen where it is true, and not where 1.15 is."""
+    rng, claim = np.random.default_rng([blocks, round(100 * true)]), Ratios([("a", "b")], "higher", size=1.5)
+    sides = []
+    for _ in range(1000):
+        logs = rng.normal(np.log(true), 0.03 * 2**0.5, blocks)
+        one = Estimate({block: float(np.exp(log)) for block, log in enumerate(logs)}).interval
+        verdict = "higher" if one.low and one.low > 1 else "no difference shown"
+        sides.append(claims.side(claim, ratio(verdict, one.value, one.low, one.high)))
+    assert least <= sides.count(claims.SUPPORTS) / len(sides) <= most
 
 
 @pytest.mark.parametrize(
@@ -227,13 +248,13 @@ def said(study: str, *ratios: Mapping[str, Any]) -> str:
     """The study's answer to a result with these ratios."""
     cells = [asdict(cell) | {"id": cell.id} for cell in STUDIES[study].cells(False)]
     analysed = [{"id": cell["id"], "sent_bytes_per_image": 50 if cell["name"] == "onnx-http" else 2} for cell in cells]
-    return STUDIES[study].answer({"cells": cells, "analysis": {"ratios": ratios, "cells": analysed}})
+    return STUDIES[study].answer({"cells": cells, "analysis": {"ratios": ratios, "cells": analysed, "pooled": []}})
 
 
 @every
 def test_without_a_verdict_there_is_no_answer(study: Study) -> None:
     """A result without ratios answers nothing."""
-    assert study.answer({"cells": [], "analysis": {"ratios": [], "cells": []}}) == ""
+    assert study.answer({"cells": [], "analysis": {"ratios": [], "cells": [], "pooled": []}}) == ""
 
 
 def test_the_answer_of_encodings_counts_encode_call_and_decode() -> None:
