@@ -164,8 +164,8 @@ def answer(result: Any) -> str:
     """The format, then the protocol: each as one ratio over all cells."""
     names = {"format": ("a tensor to Triton", "a JPEG to PyTorch"), "protocol": ("gRPC", "HTTP")}
     pooled = {one["kind"]: one for one in result["analysis"]["pooled"] if one["ratios"] > 1}
-    said = [words.one(pooled[kind].between(*two)) for kind, two in names.items() if kind in pooled]
-    return f"Over all cells, {', and '.join(said)}." if said else ""
+    said = [f"{words.one(pooled[kind].between(*two))}." for kind, two in names.items() if kind in pooled]
+    return f"Over all cells, {' '.join(said)}" if said else ""
 
 
 FIVEWAY = Study(
