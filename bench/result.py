@@ -181,6 +181,8 @@ class Found(Record, kw_only=True):
     received_bytes_per_image: float | None
     client_cpu: float | None
     """The busiest load process's share of one core, the highest of the visits."""
+    client_heavy: bool = False
+    """Whether that is above GATE, in a study that allows it."""
     client_cpu_ms: Interval | None = None
     """CPU time of the busiest load process per successful call."""
     server_cpu_ms: Interval | None = None

@@ -114,6 +114,7 @@ def _measure(run: Run, cell: Cell, all_visits: Sequence[Visit], price: float | N
         sent_bytes_per_image=sent,
         received_bytes_per_image=received,
         client_cpu=max((v.client_cpu for v in visits), default=None),
+        client_heavy=_without_gate(run) and any(v.client_cpu > GATE for v in visits),
         client_cpu_ms=_plain(_mean(v.client_cpu * v.counted_s / v.requests * 1e3 for v in visits if v.requests)),
         server_cpu_ms=_plain(_mean(v.stages_ms.get(SERVER_CPU) for v in visits)),
         encode_ms=_mean(v.encode_ms for v in visits),
@@ -139,6 +140,10 @@ def _estimates(run: Run, cell: Cell, windows: Sequence[Window]) -> dict[str, Est
     return found
 
 
+def _without_gate(run: Run) -> bool:
+    return run.study in STUDIES and bool(STUDIES[run.study].no_gate)
+
+
 def _doubts(run: Run, cell: Cell, visits: Sequence[Visit], windows: Sequence[Window]) -> tuple[list[str], list[str]]:
     """The reasons against a verdict on this cell (marks), and remarks that do not prevent one (notes): a line each."""
     marks: list[str] = []
@@ -152,10 +157,12 @@ def _doubts(run: Run, cell: Cell, visits: Sequence[Visit], windows: Sequence[Win
     elif not parity["agrees"]:
         marks.append(f"its answers do not agree with the reference: {parity['why'] or 'see parity'}")
     busiest = max((v.client_cpu for v in visits), default=0.0)
-    study = STUDIES.get(run.study)
-    gate = study.gate if study else GATE
-    if busiest > gate:
-        marks.append(f"a load process used {share(busiest)} of a core (at most {share(gate)}): it measured itself too")
+    if busiest > GATE:
+        used = f"a load process used {share(busiest)} of a core"
+        if _without_gate(run):
+            notes.append(used)
+        else:
+            marks.append(f"{used} (at most {share(GATE)}): it measured itself too")
     calls, failures = sum(v.requests + v.failures for v in visits), sum(v.failures for v in visits)
     if failures:
         errors = sum((Counter(v.errors) for v in visits), Counter[str]())

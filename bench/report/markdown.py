@@ -24,11 +24,12 @@ def table(made: Table) -> str:
 
 
 def cell(entry: Entry | str) -> str:
-    """`8.40 (8.21–8.57) † *9.1*`, the published number in italics."""
+    """`8.40 (8.21–8.57) † ‡ *9.1*`, the published number in italics."""
     if isinstance(entry, str):
         return escaped(entry)
     limits = f" ({entry.limits})" if entry.limits not in ("", "no interval") else ""
-    return escaped(entry.text) + limits + " †" * bool(entry.marks) + "".join(f" *{text}*" for text in entry.published)
+    signs = " †" * bool(entry.marks) + " ‡" * entry.heavy
+    return escaped(entry.text) + limits + signs + "".join(f" *{text}*" for text in entry.published)
 
 
 def items(lines: Iterable[str], heading: str = "") -> str:

@@ -13,8 +13,8 @@ from textwrap import fill
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from bench import words
-from bench.figures import callers, digits
-from bench.measure.measured import Run
+from bench.figures import callers, digits, share
+from bench.measure.measured import GATE, Run
 from bench.report import markdown as md
 from bench.report import plots, results
 from bench.report.results import Row
@@ -76,6 +76,7 @@ def markdown(result: Result) -> str:
         *(f"**{question}** {md.escaped(f'{answer} {more}')}" for question, answer, more in report.cards),
         *(f"## {md.escaped(one.caption)}\n\n{md.table(one)}" for part in tables for one in part),
         md.items(report.marks, UNNUMBERED),
+        report.heavy,
         md.items(report.verdicts, "## Verdicts"),
         "## Published findings" if report.claims else "",
         *md.claims(report.claims),
@@ -85,6 +86,12 @@ def markdown(result: Result) -> str:
         "## How to reproduce",
         md.commands(report.commands),
     )
+
+
+def heavy(study: Study | None, rows: Iterable[Row]) -> str:
+    """What ‡ means; empty where no number has it."""
+    found = any(row["client_heavy"] for row in rows)
+    return f"‡ A load process used more than {share(GATE)} of a core. {study.no_gate}" if study and found else ""
 
 
 def said(ratio: Ratio) -> str:
@@ -247,6 +254,7 @@ class Report:
         self.title = f"{self.name}: {model} on {result.environment.machine}"
         self.marks = list(dict.fromkeys(mark for row in self.rows for mark in row["marks"]))
         """Why cells get no verdict; numbers in the page's tables lead here."""
+        self.heavy = heavy(self.study, self.rows)
         self.verdicts = [said(ratio) for ratio in result.analysis.ratios]
         self.quick_runs = quick_runs(found) if (found := result.analysis.quick_runs) else None
         self.published = _published_table(self.study, self.rows) if self.study else None

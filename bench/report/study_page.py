@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from bench.figures import digits, share
 from bench.report import markdown as md
 from bench.report import plots, results
-from bench.report.report import UNNUMBERED
+from bench.report.report import UNNUMBERED, heavy
 from bench.report.results import ResultError, Row
 from bench.report.tables import Entry, Table, entry, pivot
 from bench.result import Result
@@ -111,6 +111,7 @@ def _found(study: Study, result: Result) -> Iterator[str]:
     yield md.table(_costs(study, rows))
     marks = (f"{row['name']}, {_heading(study, row)}: {mark}" for row in rows for mark in row["marks"])
     yield md.items(dict.fromkeys(marks), UNNUMBERED)
+    yield heavy(study, rows)
     if result.analysis.hypotheses:
         yield "## Published findings"
         yield from md.claims(result.analysis.hypotheses)

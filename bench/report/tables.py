@@ -18,6 +18,8 @@ class Entry:
     published: Sequence[str] = ()
     marks: Sequence[str] = ()
     """Why no verdict may rest on it."""
+    heavy: bool = False
+    """Whether the client is a large part of it: Found.client_heavy."""
     verdict: str = ""
     """One of SPEEDS."""
     times: str = ""
@@ -40,7 +42,14 @@ class Table:
 def entry(interval: Interval | None, row: Row, verdict: Ratio | None = None, published: Sequence[str] = ()) -> Entry:
     """A number of a row with its interval and its mark."""
     text, limits = (digits(interval.value), interval.limits) if interval else ("–", "")
-    return Entry(text, limits, published, row["marks"], *((verdict.speed, times(verdict)) if verdict else ()))
+    return Entry(
+        text,
+        limits,
+        published,
+        row["marks"],
+        row["client_heavy"],
+        *((verdict.speed, times(verdict)) if verdict else ()),
+    )
 
 
 def times(ratio: Ratio) -> str:

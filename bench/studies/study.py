@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from bench.figures import callers
-from bench.measure.measured import GATE, Cell
+from bench.measure.measured import Cell
 from bench.measure.split import PARTS
 from bench.result import Analysis, Found, Interval, Judged
 from locustfiles import toxiproxy
@@ -133,8 +133,8 @@ class Study:
     """The study's question, answered in one sentence from the numbers of a Result; empty: no answer."""
     declared: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """Columns of known numbers, which are not measured: head of a column -> row -> number."""
-    gate: float = GATE
-    """The most that a load process may use of one core; math.inf where the client's work is what is measured, too."""
+    no_gate: str = ""
+    """Why a load process may use more than GATE of a core here, as a sentence; empty: it may not."""
     seconds: float = 4.0
     """Of a visit; the quick form takes a third of it."""
     least: Callable[[Cell], float] = lambda cell: 0.0
