@@ -14,7 +14,7 @@ from bench.analysis.analysis import analyse
 from bench.measure import plan
 from bench.measure.cells import parsed_settings
 from bench.measure.environment import collect
-from bench.measure.launcher import Window, launcher
+from bench.measure.launcher import Launcher, Window
 from bench.measure.measured import INTERRUPTED, RUNNING, Cell, Run, Visit
 from bench.measure.plan import Plan
 from bench.measure.progress import Progress
@@ -260,7 +260,7 @@ def measure(chosen: Plan, options: argparse.Namespace) -> int:
     def save(run: Run) -> None:
         pages.write(folder, run, judged(run, price), pages=run.ended != RUNNING)
 
-    with launcher(options.host, options.seed) as load, Progress(chosen.blocks * len(chosen.cells)) as progress:
+    with Launcher(options.host, options.seed) as load, Progress(chosen.blocks * len(chosen.cells)) as progress:
         progress.say(f"{len(chosen.cells)} cells x {chosen.blocks} blocks, about {chosen.seconds / 60:.0f} min")
         progress.say("Ctrl-C keeps what was measured")
         run = carry_out(chosen, load, environment, _as_text(options), progress, save)
@@ -288,7 +288,7 @@ def cross_check(options: argparse.Namespace) -> int:
     environment = collect(options.target)
     folder = new_folder(options.results, environment, truth.STUDY)
     blocks, seconds = options.blocks or plan.FULL_BLOCKS, options.seconds or plan.FULL_WINDOW.seconds
-    with launcher(options.host, options.seed) as load, Progress(2 * blocks * len(cells)) as progress:
+    with Launcher(options.host, options.seed) as load, Progress(2 * blocks * len(cells)) as progress:
 
         def visit(cell: Cell, block: int) -> Visit:
             return load.visit(cell, window(cell), block, 0)

@@ -180,10 +180,13 @@ def _doubts(run: Run, cell: Cell, visits: Sequence[Visit], windows: Sequence[Win
         for v in visits
         if None not in (v.edge_connections, v.connections) and v.edge_connections != v.connections
     )
-    missed = sum(v.missed for v in visits)
-    if cell.rate is not None and missed:
-        late = f"{missed} of {calls} calls began late, all users were busy"
-        if missed > LOST * calls:
+    missed, unanswered = sum(v.missed for v in visits), sum(v.unanswered for v in visits)
+    if cell.rate is not None and missed + unanswered:
+        late = f"{missed} of {calls + unanswered} calls began late, all users were busy"
+        if unanswered:
+            oldest = max(v.oldest_unanswered_s for v in visits)
+            late += f", and {unanswered} never (the oldest had waited {oldest:.1f} s)"
+        if missed + unanswered > LOST * (calls + unanswered):
             marks.append(f"{late}: more users or a lower rate")
         else:
             notes.append(late)

@@ -43,11 +43,16 @@ def isolated[T](work: Callable[[], T], limit_s: float) -> T | LoadError:
     with tempfile.TemporaryFile() as out:
         child = fork()
         if not child:
-            gevent.reinit()  # else all children would wait on one event queue
-            os.setpgid(0, 0)
-            pickle.dump(_done(work), out)
-            out.flush()
-            os._exit(0)
+            code = 1
+            try:
+                gevent.reinit()  # else all children would wait on one event queue
+                _lead(0)
+                pickle.dump(_done(work), out)
+                out.flush()
+                code = 0
+            finally:
+                os._exit(code)
+        _lead(child)
         ended, status, limit = 0, 0, time.monotonic() + limit_s
         try:
             while not ended and time.monotonic() < limit:
@@ -63,6 +68,12 @@ def isolated[T](work: Callable[[], T], limit_s: float) -> T | LoadError:
         out.seek(0)
         result: T | LoadError = pickle.load(out)
         return result
+
+
+def _lead(pid: int) -> None:
+    """Make a child the leader of a process group. Parent and child both do: neither may be ahead of it."""
+    with contextlib.suppress(ProcessLookupError):
+        os.setpgid(pid, pid)
 
 
 def _done[T](work: Callable[[], T]) -> T | LoadError:

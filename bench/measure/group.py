@@ -132,9 +132,9 @@ def merge(result: Visit, shares: Sequence[Mapping[str, Any]]) -> None:
         stages.update(share["stages_ms"])
         errors.update(share["errors"])
     result.latency, result.errors, result.decode_ms = latency.encode(), dict(errors), shares[0]["decode_ms"]
-    for name in ("steady_s", "counted_s", "client_cpu"):
+    for name in ("steady_s", "counted_s", "client_cpu", "oldest_unanswered_s"):
         setattr(result, name, max(share[name] for share in shares))
-    for name in ("steady_requests", "requests", "failures", "missed"):
+    for name in ("steady_requests", "requests", "failures", "missed", "unanswered"):
         setattr(result, name, sum(share[name] for share in shares))
     if result.requests:
         result.mean_ms = sum(share["sum_ms"] for share in shares) / result.requests

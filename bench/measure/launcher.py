@@ -1,12 +1,16 @@
 """The bench's end of the fork server: asks for visits and gets them. Nothing in this process is patched by gevent."""
 
 import contextlib
+import os
 import pickle
+import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
+
+import psutil
 
 from bench.measure.measured import Cell, Visit, now
 
@@ -45,17 +49,28 @@ type Agreement = tuple[Sequence[Cell], str]
 
 
 class Launcher:
-    """Use as `with launcher(host) as load`."""
+    """The fork server of a run. Use as `with Launcher(host, seed) as load`: afterwards all its processes have ended."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]", host: str, seed: int) -> None:
-        self.pid = process.pid
-        """The fork server's process id."""
-        self._process = process
+    def __init__(self, host: str, seed: int) -> None:
         self._host = host
         self._seed = seed
+        self._closed = False
+        self._process = _start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._closed = True
+        _end(self._process)
+
+    @property
+    def pid(self) -> int:
+        """The fork server's process id."""
+        return self._process.pid
 
     def visit(self, cell: Cell, window: Window, block: int, position: int) -> Visit:
-        """Measure a cell once; a visit that measured nothing says why in `problem`. Raises LoadError."""
+        """Measure a cell once; a visit that measured nothing says why in `problem`."""
         result = Visit(block, position, now())
         found: Visit | LoadError = self._ask(Job(cell, window, result, self._seed, self._host))
         return replace(result, problem=str(found)) if isinstance(found, LoadError) else found
@@ -68,6 +83,7 @@ class Launcher:
         return found
 
     def _ask(self, job: Job | Agreement) -> Any:
+        """The result of a job, or a LoadError. A fork server that ended costs this job: the next one has a new one."""
         assert self._process.stdin
         assert self._process.stdout
         try:
@@ -75,16 +91,24 @@ class Launcher:
             self._process.stdin.flush()
             return pickle.load(self._process.stdout)
         except (OSError, ValueError, EOFError, pickle.UnpicklingError):
-            raise LoadError("the load generator ended: the lines above say why") from None
+            if not self._closed:
+                _end(self._process)
+                self._process = _start()
+            return LoadError("the load generator ended: the lines above say why")
 
 
-@contextlib.contextmanager
-def launcher(host: str, seed: int) -> Iterator[Launcher]:
-    """A fork server for one run; afterwards all its processes have ended."""
-    command, pipe = [sys.executable, "-m", "bench.measure.forkserver"], subprocess.PIPE
+def _start() -> "subprocess.Popen[bytes]":
     # A session of its own: Ctrl-C ends the run here first, which then ends the load.
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, start_new_session=True) as process:
-        try:
-            yield Launcher(process, host, seed)
-        finally:
-            process.terminate()
+    command, pipe = [sys.executable, "-m", "bench.measure.forkserver"], subprocess.PIPE
+    return subprocess.Popen(command, stdin=pipe, stdout=pipe, start_new_session=True)
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    """End a fork server and what is left of its session: killed itself, it cannot end its load."""
+    process.terminate()
+    with process:  # closes its pipes, and waits
+        pass
+    for pid in psutil.pids():
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if os.getsid(pid) == process.pid:
+                os.kill(pid, signal.SIGKILL)

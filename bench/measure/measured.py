@@ -110,6 +110,10 @@ class Visit:
     """The number of batches that Triton ran for them: fewer than the calls if its dynamic batcher joined calls."""
     missed: Count = 0
     """Open loop: calls that began late because every user was busy."""
+    unanswered: Count = 0
+    """Open loop: calls that were due in the window and had no user until it closed. They are in no latency."""
+    oldest_unanswered_s: float = 0.0
+    """How long the first of them had waited when the window closed."""
     reasons: list[str] = field(default_factory=list)
     """Why counters are missing, or that others used the servers: a line each."""
     problem: str = ""

@@ -1,5 +1,6 @@
 """The users of one cell, and the meter of their process, which starts and stops them and records their calls."""
 
+import itertools
 import math
 import time
 from collections import Counter, defaultdict
@@ -186,9 +187,15 @@ class Meter:
             "sum_ms": self._sum_s * 1e3,
             "stages_ms": dict(self._stages_ms),
             "missed": self._missed,
+            "unanswered": len(left := self._left()),
+            "oldest_unanswered_s": self._end - left[0] if left else 0.0,
             "client_cpu": cpu / wall,
             "decode_ms": self._decode_ms(),
         }
+
+    def _left(self) -> list[float]:
+        """Open loop: when the calls were due that no user was free for until the window closed."""
+        return list(itertools.takewhile(lambda due: due < self._end, self._schedule or ()))
 
     def _decode_ms(self) -> float | None:
         """Median time to read the window's last answer."""

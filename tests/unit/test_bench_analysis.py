@@ -270,6 +270,8 @@ def test_an_open_loop_is_judged_by_latency_alone() -> None:
     assert [one.measure for one in analysis.ratios] == [P50]
     assert "15 of 906 calls began late" in cell(analysis, GRPC).marks[0]
     assert "3 of 906 calls began late" in cell(edited(to(missed=1), rate=50.0), GRPC).notes[0]
+    (mark,) = cell(edited(to(unanswered=5, oldest_unanswered_s=0.25), rate=50.0), GRPC).marks
+    assert "0 of 921 calls began late, all users were busy, and 15 never (the oldest had waited 0.2 s)" in mark
 
 
 def test_the_published_method_has_values_and_no_verdict() -> None:

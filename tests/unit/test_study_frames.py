@@ -10,7 +10,7 @@ import pytest
 import simplejpeg
 
 from bench.analysis.analysis import analyse
-from bench.measure.launcher import launcher
+from bench.measure.launcher import Launcher
 from bench.result import Interval
 from bench.studies.frames import FRAMES, FULL_HD
 from locustfiles.answers import WrongAnswer
@@ -52,7 +52,7 @@ def test_the_pan_is_deterministic_and_moves() -> None:
 
 def test_every_row_gives_the_same_frame(folder: Path) -> None:
     """The inverted one: bit for bit, and as JPEG close to it; nothing of it is left in the shared folder."""
-    with launcher("http://127.0.0.1:1", seed=1) as load:
+    with Launcher("http://127.0.0.1:1", seed=1) as load:
         found = load.parity(FRAMES.cells(True))
     assert set(found) == set(ROWS)
     assert all(one["agrees"] for one in found.values())
