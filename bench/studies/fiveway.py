@@ -199,8 +199,8 @@ FIVEWAY = Study(
         " Shown by: the study format.",
     ),
     advice=(
-        "Compare engines with equal threads. On a CPU PyTorch computes with one here, and ONNX Runtime with every core of"
-        " its container: part of the tensor's lead is that.",
+        "Compare engines with equal threads. On a CPU PyTorch computes with one here, and ONNX Runtime with every core"
+        " of its container: part of the tensor's lead is that.",
         "Choose the format by the bandwidth you have, and the protocol by the tools you have.",
         "Keep one connection per caller. What it costs to open one for every call is not the protocol's cost.",
     ),
