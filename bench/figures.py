@@ -3,14 +3,6 @@
 import math
 
 
-def figure(ratio: float) -> str:
-    """Two decimals, or as many more as it takes to show that the number is not 1."""
-    for decimals in (2, 3, 4):
-        if round(ratio, decimals) != 1:
-            return f"{ratio:.{decimals}f}"
-    return "1.00"
-
-
 def share(part: float) -> str:
     """A share of one as a whole percentage."""
     return f"{100 * part:.0f} %"
