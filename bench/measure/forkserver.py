@@ -45,6 +45,7 @@ def isolated[T](work: Callable[[], T], limit_s: float) -> T | LoadError:
         if not child:
             code = 1
             try:
+                os.dup2(2, 1)  # stdout is for results, and closed when the server is dead
                 gevent.reinit()  # else all children would wait on one event queue
                 _lead(0)
                 pickle.dump(_done(work), out)
