@@ -1,7 +1,7 @@
 """`fiveway`, the 5-way comparison: JPEGs to PyTorch, tensors to two models on Triton, over HTTP and gRPC.
 
 Its published tables are in published/ (README.md there says where they are from). Five hypotheses were published with
-them; H5 is about two devices, so `scripts/compare` judges it.
+them, and verdicts on them: these are the claims. H5 is about two devices, so `scripts/compare` judges it.
 """
 
 from collections.abc import Callable, Mapping
@@ -76,21 +76,21 @@ def cells(quick: bool) -> list[Cell]:
 
 CLAIMS = {
     "H1": Claim(
-        "gRPC reduces the overhead of a call at batch 1",
-        "false. gRPC was slower than HTTP: onnx-grpc by 4 % on A100-SXM4-80GB and 17 % on RTX-4090, trt-grpc by 17 %"
-        " and 16 %",
+        "gRPC does not reduce the overhead of a call at batch 1",
+        "the hypothesis that it does is false. gRPC was slower than HTTP: onnx-grpc by 4 % on A100-SXM4-80GB and 17 %"
+        " on RTX-4090, trt-grpc by 17 % and 16 %",
         Ratios(_PROTOCOLS, "higher", where={"batch": 1, "users": 1}, same_shows=True),
     ),
     "H2": Claim(
-        "HTTP and gRPC are equal for large batches, bound by bandwidth",
-        "partially true. At batch 32 gRPC was faster than HTTP: onnx-grpc 1.7 times on A100-SXM4-80GB and 2 % on"
-        " RTX-4090, trt-grpc 19 % and 8 %",
+        "gRPC is faster than HTTP for large batches",
+        "the hypothesis that both are equal there is partially true. At batch 32 gRPC was faster: onnx-grpc 1.7 times"
+        " on A100-SXM4-80GB and 2 % on RTX-4090, trt-grpc 19 % and 8 %",
         Ratios(_PROTOCOLS, "lower", where={"users": 1}, largest="batch", material=True),
     ),
     "H3": Claim(
-        "gRPC wins under high concurrency",
-        "false. With 16 callers gRPC was slower than HTTP: onnx-grpc 5.8 times on A100-SXM4-80GB and 8.1 times on"
-        " RTX-4090, trt-grpc 45 % and 3.6 times",
+        "gRPC is slower than HTTP under high concurrency",
+        "the hypothesis that it wins is false. With 16 callers gRPC was slower: onnx-grpc 5.8 times on A100-SXM4-80GB"
+        " and 8.1 times on RTX-4090, trt-grpc 45 % and 3.6 times",
         Ratios(_PROTOCOLS, "lower", PER_SECOND, where={"batch": 1}, largest="users", material=True),
     ),
     "H4": Claim(
