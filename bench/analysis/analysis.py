@@ -43,7 +43,7 @@ PERCENTS: Mapping[str, tuple[float, int]] = {f"p{percent:g}_ms": (percent, MIN_C
 
 SERVER_CPU = "server.cpu"
 """The Server-Timing stage with the server's CPU time per call."""
-ITSELF, PROTOCOL = "same", "protocol"
+ITSELF, PROTOCOL, EDGE = "same", "protocol", "edge"
 
 SHOWN = 0.05
 """A factor is named as a reason if it differs by this share of the larger value, a part of the time by this share of
@@ -225,15 +225,17 @@ def _plain(value: float | None) -> Interval | None:
 
 
 def _pairs(cells: Sequence[Measured], pairs: Mapping[tuple[str, str], str]) -> list[tuple[str, Measured, Measured]]:
-    """(kind, a, b) of cells that share every factor but the row's own."""
+    """(kind, a, b) of cells that share every factor but the row's own; of EDGE, every factor but the target."""
     groups: dict[Cell, dict[str, Measured]] = {}
+    targets: dict[Cell, dict[str, Measured]] = {}
     for one in cells:
         groups.setdefault(replace(one.cell, name="", route=""), {})[one.cell.name] = one
+        targets.setdefault(replace(one.cell, target=""), {})[one.cell.target] = one
     found = []
     for group in groups.values():
         found += [(kind, group[a], group[b]) for (a, b), kind in pairs.items() if a in group and b in group]
         found += [(ITSELF, a, b) for a, b in combinations(group.values(), 2) if a.cell.route == b.cell.route]
-    return found
+    return found + [(EDGE, one["edge"], one["direct"]) for one in targets.values() if {"edge", "direct"} <= one.keys()]
 
 
 def _ratio(run: Run, kind: str, a: Measured, b: Measured, measure: Literal["p50_ms", "images_per_s"]) -> Ratio:
@@ -241,6 +243,8 @@ def _ratio(run: Run, kind: str, a: Measured, b: Measured, measure: Literal["p50_
     estimate = statistics.ratio(a.estimates[measure], b.estimates[measure]) if both else None
     blocks = len({window.block for window in a.windows} & {window.block for window in b.windows})
     names = a.cell.name, b.cell.name
+    if kind == EDGE:
+        names = f"{a.cell.name} through Envoy", f"{b.cell.name} directly"
     unequal = _unequal_connections(a, b) if kind == PROTOCOL else None
     reasons = [] if both else [f"{(b if measure in a.estimates else a).cell.name} has too few calls"]
     reasons += [f"{one.cell.name}: {mark}" for one in (a, b) for mark in one.found.marks]
@@ -265,6 +269,8 @@ def _ratio(run: Run, kind: str, a: Measured, b: Measured, measure: Literal["p50_
         why=_why(a, b),
     )
     found.text = _text(found, reasons)
+    if kind == EDGE and both and measure == P50 and verdict != NO_VERDICT:
+        found.text += f", {_added(a.estimates[P50], b.estimates[P50])}"
     if run.method == PUBLISHED_METHOD and estimate:
         if found.low is None:
             calls = min(sum(window.calls for window in one.windows) for one in (a, b))
@@ -294,9 +300,10 @@ def _pooled(judged: Sequence[tuple[Ratio, Measured, Measured]]) -> list[Pooled]:
     Its cells are given and its blocks are drawn, so the interval is Student's t over blocks, as for one ratio.
     """
     kinds: dict[str, list[Estimate]] = {}
-    settings = [replace(a.cell, name="", route="", batch=1, users=1) for _, a, _ in judged]
-    for (ratio, a, b), setting in zip(judged, settings, strict=True):
-        if ratio.main and ratio.verdict != NO_VERDICT and setting == settings[0]:
+    settings: dict[str, Cell] = {}
+    for ratio, a, b in judged:
+        setting = replace(a.cell, name="", route="", batch=1, users=1)
+        if ratio.main and ratio.verdict != NO_VERDICT and setting == settings.setdefault(ratio.kind, setting):
             over, under = (a, b) if ratio.measure == P50 else (b, a)
             if estimate := statistics.ratio(over.estimates[ratio.measure], under.estimates[ratio.measure]):
                 kinds.setdefault(ratio.kind, []).append(estimate)
@@ -316,6 +323,12 @@ def _verdict(low: float | None, high: float | None, reasons: Sequence[str]) -> R
     if low <= 1 <= high:
         return _no_difference(low, high)
     return "lower" if high < 1 else "higher"
+
+
+def _added(a: Estimate, b: Estimate) -> str:
+    """What `a` takes more than `b`, as `+0.31 ms (+0.22 to +0.40)`."""
+    value, low, high = statistics.difference(a, b)
+    return f"{value:+.2f} ms ({low:+.2f} to {high:+.2f})"
 
 
 def _no_difference(low: float | None, high: float | None) -> RatioVerdict:

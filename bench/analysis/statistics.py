@@ -135,6 +135,13 @@ def ratio(a: Estimate, b: Estimate) -> Estimate | None:
     return Estimate(quotients, max(a.resolution, b.resolution)) if quotients else None
 
 
+def difference(a: Estimate, b: Estimate) -> tuple[float, float, float]:
+    """a - b with its 95 % limits, by Student's t on the differences of common blocks: MIN_BLOCKS at least."""
+    found = [number - b.by_block[block] for block, number in a.by_block.items() if block in b.by_block]
+    half = student_t(1 - (1 - CONFIDENCE) / 2, len(found) - 1) * stdev(found) / math.sqrt(len(found))
+    return fmean(found), fmean(found) - half, fmean(found) + half
+
+
 def pooled(found: Sequence[Estimate]) -> Estimate | None:
     """Their geometric mean in each block that all of them have; None without any."""
     blocks = set.intersection(*(set(one.by_block) for one in found)) if found else set()

@@ -35,6 +35,7 @@ QUESTIONS = {
     "protocol": ("gRPC or HTTP?", "gRPC", "HTTP"),
     "format": ("A tensor to Triton, or a JPEG to PyTorch?", "the tensor", "the JPEG"),
     "engine": ("The trt or the onnx model?", "trt", "onnx"),
+    "edge": ("What does Envoy cost?", "a call through Envoy", "a direct call"),
     "same": ("Is a route equal to itself?", "the first name", "the second"),
 }
 

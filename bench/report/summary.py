@@ -26,7 +26,7 @@ def show(result: Result, console: Console | None = None) -> None:
         for line in made.lines:
             table.add_row(*map(markdown.cell, line))
         console.print(table)
-    lines = [report.said(ratio) for ratio in result.analysis.ratios if ratio.kind == "protocol"]
+    lines = [report.said(ratio) for ratio in result.analysis.ratios if ratio.kind in ("protocol", "edge")]
     lines += [f"{one.id} {one.verdict}. {' '.join(one.text.splitlines())}" for one in result.analysis.hypotheses]
     lines += dict.fromkeys(f"† No verdict: {mark}" for cell in result.analysis.cells for mark in cell.marks)
     for line in lines:

@@ -1,5 +1,6 @@
 """What follows from a run: cells, marks, ratios with verdicts, hypotheses, and the published rows beside them."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -208,13 +209,32 @@ def test_a_question_has_one_ratio_over_its_cells() -> None:
 
 
 def test_pairs_share_every_factor() -> None:
-    """The eight pairs of the study, each only within a batch, a number of users, a policy and a target."""
+    """The eight pairs of the study, each only within a batch, a number of users, a policy and a target; and each row
+    through the edge with itself past it."""
     run = synthetic_run(batches=(1, 8), users=(1,), calls=20)
     elsewhere = synthetic_run(batches=(1,), users=(1,), calls=20, target="direct")
     ratios = analyse(replace(run, cells=run.cells + elsewhere.cells)).ratios
     kinds = [one.kind for one in ratios]
-    assert [kinds.count(kind) for kind in ("protocol", "format", "engine")] == [12, 24, 12]
-    assert all(one.a.split("/")[1:] == one.b.split("/")[1:] for one in ratios)
+    assert [kinds.count(kind) for kind in ("protocol", "format", "engine", "edge")] == [12, 24, 12, 10]
+    for one in ratios:
+        a, b = (id_.split("/") for id_ in (one.a, one.b))
+        assert (a[1:] == b[1:]) if one.kind != "edge" else (a[:4] == b[:4] and (a[4], b[4]) == ("edge", "direct"))
+
+
+def test_the_edge_s_cost_is_a_ratio_and_milliseconds() -> None:
+    """With an interval each; one ratio over all rows."""
+    edge, direct = (synthetic_run(target=target, visit_sd=0.01, **ONE) for target in ("edge", "direct"))
+    for one, visits in edge.cells:
+        slow = dict(synthetic_run(visit_sd=0.01, slower={one.route: 1.2}, **ONE).cells)[one]
+        visits[:] = slow
+    analysis = analyse(replace(edge, cells=edge.cells + direct.cells))
+    found = next(one for one in analysis.ratios if (one.kind, one.a_name) == ("edge", "onnx-http through Envoy"))
+    assert "onnx-http through Envoy is 2" in found.text
+    value, low, high = map(float, re.findall(r"([+]\d+\.\d+)", found.text))
+    assert low < 0.2 * median_ms(HTTP) < high
+    assert value == pytest.approx(0.2 * median_ms(HTTP), rel=0.2)
+    (pooled,) = [one for one in analysis.pooled if one.kind == "edge"]
+    assert (pooled.ratios, pooled.verdict) == (5, "higher")
 
 
 @pytest.mark.parametrize(
