@@ -44,7 +44,8 @@ FROM python AS torch-cpu
 RUN apt-get update \
     && apt-get install -y --no-install-recommends libopenblas0-pthread python3-pil python3-torch python3-torchvision \
     && rm -rf /var/lib/apt/lists/*
-# One torch thread per server: the cores are shared. The MALLOC settings keep large batches from page-faulting
+# Threads are PyTorch's own (COMPUTE_THREADS): those of OpenBLAS would come on top.
+# The MALLOC settings keep large batches from page-faulting
 # (measured: 67 -> 22 CPU-ms per image at batch 32). One arena: glibc gives each further thread one of 64 MiB heaps and
 # returns a heap as soon as it is empty, so a model in a worker thread would fault 3,500 times per image from batch 13 on.
 ENV OPENBLAS_NUM_THREADS=1 \

@@ -25,10 +25,11 @@ from gateways.core.errors import ServeError, Status
 from gateways.core.health import PHOTO
 from gateways.core.manifest import Manifest
 from gateways.core.serving import Followed
+from gateways.core.threads import compute_threads
 from gateways.core.timing import Stages
 from gateways.jpeg_http import body, schema
 from gateways.jpeg_http.served import Served
-from gateways.upstreams.torch import TorchPredictor, threads
+from gateways.upstreams.torch import TorchPredictor
 from gateways.web.admission import Admission
 from gateways.web.errors import handle_errors
 from gateways.web.timed import Timed, stages_of
@@ -84,7 +85,7 @@ def _photos(predictor: TorchPredictor) -> dict[str, object]:
         "labels": manifest.labels,
         "preprocess": asdict(manifest.preprocess),
         "device": str(predictor.device),
-        "threads": threads(),
+        "threads": compute_threads(),
     }
 
 

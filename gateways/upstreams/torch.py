@@ -28,6 +28,7 @@ from gateways.core.answer import Prediction, predictions
 from gateways.core.errors import ServeError, Status, told
 from gateways.core.image import MAX_IMAGES, check_count
 from gateways.core.manifest import Manifest
+from gateways.core.threads import compute_threads
 from gateways.core.timing import Stages
 
 MAX_WAITING = 512
@@ -55,11 +56,6 @@ def pick_device() -> torch.device:
     return torch.device(name)
 
 
-def threads() -> int:
-    """How many threads compute one batch."""
-    return int(os.environ.get("TORCH_THREADS", "1"))
-
-
 def give_back_memory() -> None:
     """Return a dropped model's memory to the system: with the image's allocator settings it would never be returned."""
     ctypes.CDLL("libc.so.6").malloc_trim(0)
@@ -69,7 +65,7 @@ class Model:
     """The TorchScript model on its device. Blocking: call it from one worker thread."""
 
     def __init__(self, path: Path, manifest: Manifest, device: torch.device, max_batch: int = MAX_IMAGES) -> None:
-        torch.set_num_threads(threads())
+        torch.set_num_threads(compute_threads())
         # Debian's build stalls for minutes in this fuser; without it nothing is lost.
         torch._C._jit_set_texpr_fuser_enabled(False)
         model = torch.jit.load(str(path), map_location=device).eval()

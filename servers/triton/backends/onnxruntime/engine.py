@@ -2,7 +2,6 @@
 
 import ctypes
 import json
-import math
 import os
 import tempfile
 from collections import Counter
@@ -14,6 +13,7 @@ import numpy as np
 import onnxruntime as ort
 from numpy.typing import NDArray
 
+from gateways.core.threads import compute_threads
 from servers.triton.backends.onnxruntime.signature import Config, ConfigError, Signature, Tensor, served_dims
 
 ERROR, FATAL = 3, 4
@@ -176,25 +176,8 @@ def session_options(config: Config) -> ort.SessionOptions:
 
 
 def threads(config: Config) -> int:
-    """intra_op_thread_count, by default the cores this container may use.
-
-    ONNX Runtime and OpenVINO count the machine's cores: under a CPU limit their threads would only queue for a quota.
-    """
-    return _integer(config, "intra_op_thread_count") or available_cores()
-
-
-def available_cores() -> int:
-    cores = len(os.sched_getaffinity(0))
-    try:  # cgroup v2: "200000 100000" or "max 100000"
-        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
-    except OSError:
-        try:  # cgroup v1: -1 is no limit
-            quota, period = (
-                Path(f"/sys/fs/cgroup/cpu/cpu.cfs_{name}_us").read_text().strip() for name in ("quota", "period")
-            )
-        except OSError:
-            return cores
-    return cores if quota in ("max", "-1") else min(cores, math.ceil(int(quota) / int(period)))
+    """intra_op_thread_count, by default the number that every engine of the stack has."""
+    return _integer(config, "intra_op_thread_count") or compute_threads()
 
 
 def _return_memory() -> None:
