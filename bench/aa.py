@@ -3,15 +3,15 @@ runs are kept in one Run: each has its own blocks and is judged by these alone.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from statistics import median_high
 from typing import Any
 
 from bench.analysis.analysis import analyse
 from bench.measure.measured import Cell, Run
-from bench.measure.plan import QUICK_BLOCKS, matrix
-from bench.result import NO_DIFFERENCE, NO_VERDICT, SAME, QuickRuns, Ratio
+from bench.measure.plan import matrix
+from bench.result import CPU_PARTS, NO_DIFFERENCE, NO_VERDICT, SAME, Interval, QuickRuns, Ratio
 
 
 def cells(route: str, batches: Sequence[int], concurrency: Sequence[int], targets: Sequence[str]) -> list[Cell]:
@@ -24,7 +24,7 @@ def cells(route: str, batches: Sequence[int], concurrency: Sequence[int], target
     ]
 
 
-def judge(run: Run, blocks: int = QUICK_BLOCKS) -> list[QuickRuns]:
+def judge(run: Run, blocks: int) -> list[QuickRuns]:
     """A row per ratio: in how many quick runs A and B showed no difference, and how wide the intervals were."""
     rows: dict[tuple[Any, ...], list[Ratio]] = defaultdict(list)
     for one in quick_runs(run, blocks):
@@ -35,10 +35,17 @@ def judge(run: Run, blocks: int = QUICK_BLOCKS) -> list[QuickRuns]:
         verdicts = [ratio.verdict for ratio in ratios]
         same, unknown, unjudged = (verdicts.count(word) for word in (SAME, NO_DIFFERENCE, NO_VERDICT))
         different = [ratio.text for ratio in ratios if ratio.verdict in ("lower", "higher")]
-        widths = [ratio.high / ratio.low for ratio in ratios if ratio.low and ratio.high]
-        width = median_high(widths) if widths else None
-        found.append(QuickRuns(batch, users, target, measure, len(ratios), same + unknown, unjudged, different, width))
+        cpu = {part: _width(ratio.cpu.get(part) for ratio in ratios) for part in CPU_PARTS}
+        widths = {part: width for part, width in cpu.items() if width}
+        counts = len(ratios), same + unknown, unjudged
+        found.append(QuickRuns(batch, users, target, measure, *counts, different, _width(ratios), widths))
     return found
+
+
+def _width(intervals: Iterable[Ratio | Interval | None]) -> float | None:
+    """The median of upper / lower limit; None without any."""
+    widths = [one.high / one.low for one in intervals if one and one.low and one.high]
+    return median_high(widths) if widths else None
 
 
 def quick_runs(run: Run, blocks: int) -> Iterator[Run]:

@@ -23,7 +23,7 @@ from bench.report import documents, results, study_page, summary
 from bench.report import report as pages
 from bench.result import Analysis
 from bench.studies import STUDIES
-from bench.studies.fiveway import QUICK_BATCHES
+from bench.studies.fiveway import QUICK_BATCHES, QUICK_CONCURRENCY
 from bench.studies.study import cross
 from locustfiles import serving, settings
 from locustfiles.calls import model_of
@@ -184,7 +184,9 @@ def fiveway(options: argparse.Namespace) -> int:
     if batches is None:
         largest = largest_batch(routes[0], options) if routes else 1
         batches = [batch for batch in (QUICK_BATCHES if options.quick else BATCHES) if batch <= largest]
-    concurrency = CONCURRENCY if options.concurrency is None else options.concurrency
+    concurrency = options.concurrency
+    if concurrency is None:
+        concurrency = QUICK_CONCURRENCY if options.quick else CONCURRENCY
     factors = {"target": options.target, "policy": options.policy, "route": routes}
     factors["distance"] = options.distance or [""]
     bases = cross(Cell("", "", photo=options.photo, rate=options.rate), **factors)
@@ -209,10 +211,10 @@ def of_study(options: argparse.Namespace) -> int:
             cells = list(dict.fromkeys(replace(cell, **{name: value}) for cell in cells for value in values))
     options.target = list(dict.fromkeys(cell.target for cell in cells))
     check(cells, options)
-    # The quick form takes a third of the seconds, and half of the warm-up.
+    # The quick form takes a quarter of the seconds and of the warm-up.
     seconds, warm_s, blocks = study.seconds, study.warm_s, study.blocks
     if options.quick:
-        seconds, warm_s, blocks = seconds / 3, warm_s / 2, plan.QUICK_BLOCKS
+        seconds, warm_s, blocks = seconds / 4, warm_s / 4, plan.QUICK_BLOCKS
 
     def window(cell: Cell) -> Window:
         return Window(options.seconds or max(seconds, study.least(cell)), warm_s)

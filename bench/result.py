@@ -11,7 +11,8 @@ from typing import Any, Final, Literal, Self
 import msgspec
 
 from bench.figures import callers, digits
-from bench.measure.measured import SCHEMA, Cell, Run, Visit
+from bench.measure.measured import CLIENT, SCHEMA, Cell, Run, Visit
+from locustfiles.settings import EDGE
 
 
 class Record(msgspec.Struct, forbid_unknown_fields=True):
@@ -99,6 +100,26 @@ class Envoy(Record):
     """Over the names and contents of compose/envoy/*.yaml and *.lua."""
 
 
+class Engine(Record, kw_only=True):
+    """What runs the model behind a route."""
+
+    library: str
+    device: str
+    """cpu or cuda."""
+    precision: str
+    """`FP32 with TF32`: matrix products and convolutions round their inputs to 10 bits of mantissa."""
+    threads: int | None
+    """That compute one batch; None: not known, or a GPU does."""
+    instances: int
+    """Copies of the model, each of which computes a batch at a time."""
+
+    def __str__(self) -> str:
+        """`PyTorch, cpu, FP32, 2 threads, 1 instance`."""
+        counts = {"thread": self.threads, "instance": self.instances}
+        said = [f"{count} {what}{'s' * (count > 1)}" for what, count in counts.items() if count]
+        return ", ".join([self.library, self.device, self.precision, *said])
+
+
 class Model(Record, kw_only=True):
     """The served model."""
 
@@ -148,6 +169,8 @@ class Environment(Record, kw_only=True):
     model: Model
     providers: dict[str, dict[str, int]] | None
     """Triton model -> execution provider -> how many nodes of the graph it ran; 0 where nothing counts."""
+    engines: dict[str, Engine] | None = None
+    """Route.engine -> what it is, of those that say so."""
     versions: dict[str, str | None]
     """Python and the libraries that a client's latency can depend on."""
 
@@ -156,6 +179,12 @@ class Environment(Record, kw_only=True):
         """`1 x A100, driver 550`."""
         gpu = self.device
         return f"{gpu.count} x {gpu.name}, driver {gpu.driver}" if gpu else "no GPU"
+
+
+EVERY, SERVERS = "all", "servers"
+"""Of CPU time: all parts together, and all services behind the edge."""
+CPU_PARTS = EVERY, CLIENT, EDGE, SERVERS
+"""Whose CPU time two cells are compared by."""
 
 
 class Found(Record, kw_only=True):
@@ -187,6 +216,9 @@ class Found(Record, kw_only=True):
     """CPU time of the busiest load process per successful call."""
     server_cpu_ms: Interval | None = None
     """CPU time of the server per call, where it says so."""
+    cpu_ms: dict[str, Interval] = msgspec.field(default_factory=dict)
+    """CPU time per image: of all parts (EVERY), of the client, of the edge and of each service behind it; {} where it
+    was not read."""
     encode_ms: float | None = None
     """Client encode, before the clock."""
     decode_ms: float | None = None
@@ -238,6 +270,10 @@ class Ratio(Record, kw_only=True):
     text: str
     why: list[str]
     """The measured factors that differ, in words."""
+    encoded: Interval | None = None
+    """As a ratio of times in which a caller encodes each request itself; of the main measure."""
+    cpu: dict[str, Interval] = msgspec.field(default_factory=dict)
+    """Ratios of CPU time per image: of EVERY, the client, the edge and SERVERS; of the main measure."""
 
     @property
     def main(self) -> bool:
@@ -274,6 +310,10 @@ class Pooled(Record, kw_only=True):
     low: float | None
     high: float | None
     verdict: RatioVerdict
+    encoded: Interval | None = None
+    """With the encoding of the requests: see Ratio."""
+    cpu: dict[str, Interval] = msgspec.field(default_factory=dict)
+    """Of CPU time: see Ratio."""
 
     def between(self, a: str, b: str) -> dict[str, Any]:
         """It as a ratio of `a` and `b`, for bench.words."""
@@ -309,6 +349,8 @@ class QuickRuns(Record):
     """The verdicts of the other runs."""
     width: float | None
     """Median of the upper limit divided by the lower one."""
+    cpu_widths: dict[str, float] = msgspec.field(default_factory=dict)
+    """The same of the ratios of CPU time, by part; of the main measure."""
 
 
 class Analysis(Record):
@@ -321,6 +363,8 @@ class Analysis(Record):
     """The claims of the run's study."""
     pooled: list[Pooled] = msgspec.field(default_factory=list)
     """A line per kind, over the cells of the first setting (all factors but row, batch and users)."""
+    idle_cpu: dict[str, float] = msgspec.field(default_factory=dict)
+    """Compose service -> its CPU-milliseconds per second while routes were measured that do not use it."""
     quick_runs: list[QuickRuns] = msgspec.field(default_factory=list)
     """A/A only."""
 

@@ -9,9 +9,9 @@ The ratios here are result.Ratio, or objects with the same fields.
 from collections.abc import Sequence
 from typing import Any
 
-from bench.result import NO_DIFFERENCE, NO_VERDICT, SAME
+from bench.result import NO_DIFFERENCE, NO_VERDICT, SAME, Interval
 
-SPEED, SIZE = ("faster", "slower"), ("smaller", "larger")
+SPEED, SIZE, AMOUNT = ("faster", "slower"), ("smaller", "larger"), ("less", "more")
 BYTES = "received_bytes_per_image"
 """The one measure that is a size and not a speed."""
 NONE = "no difference is shown"
@@ -38,6 +38,15 @@ def one(ratio: Any) -> str:
     # Counted bytes have no interval, and one that is narrower than the rounding says nothing more.
     limits = f" ({_amounts(low, high)})" if _amounts(low, high) != _amounts(value) else ""
     return f"{a} is {compared(value, words)} than {b}{limits}"
+
+
+def interval(found: Interval, words: tuple[str, str] = SPEED) -> str:
+    """A ratio of times with its limits: `17 % slower (16 to 18 %)`, `0.4 % slower (1 % faster to 2 % slower)`."""
+    said = compared(found.value, words)
+    if not found.low or not found.high:
+        return said
+    around = found.low < 1 < found.high
+    return f"{said} ({_between(found.low, found.high, words) if around else _amounts(found.low, found.high)})"
 
 
 def several(a: str, b: str, ratios: Sequence[Any], cases: str = "comparisons", *, amounts: bool = True) -> str:

@@ -71,6 +71,20 @@ class Route:
         """The route's name at Envoy."""
         return self.of or self.name
 
+    @property
+    def engine(self) -> str:
+        """What runs the model, as results name it: onnx, trt, jpeg-http, torchserve; empty where there is no model."""
+        word = self.cluster.partition("-")[0]
+        return "" if self.modelless else {"jpeg": "jpeg-http", "typed": "torchserve"}.get(word, word)
+
+    @property
+    def services(self) -> tuple[str, ...]:
+        """The Compose services behind the edge that work for a call."""
+        if not self.direct:
+            return () if self.modelless else ("typed-grpc", "torchserve")
+        first = self.direct.partition(":")[0]
+        return (first, "torchserve") if first == "typed-grpc" else (first,)
+
 
 _JSON, _JPEG = {"content-type": "application/json"}, {"content-type": "image/jpeg"}
 _BINARY = {"content-type": "application/octet-stream"}

@@ -11,13 +11,14 @@ from itertools import combinations
 from typing import Final, Literal
 
 from bench import words
-from bench.analysis import claims, statistics
+from bench.analysis import claims, cost, statistics
 from bench.analysis.statistics import IMAGES_PER_S, MIN_BLOCKS, Estimate, Window
 from bench.figures import share
 from bench.measure import split
 from bench.measure.measured import GATE, Cell, Run, Visit
 from bench.measure.plan import PUBLISHED_METHOD
 from bench.result import (
+    CPU_PARTS,
     NO_DIFFERENCE,
     NO_VERDICT,
     SAME,
@@ -43,7 +44,7 @@ PERCENTS: Mapping[str, tuple[float, int]] = {f"p{percent:g}_ms": (percent, MIN_C
 
 SERVER_CPU = "server.cpu"
 """The Server-Timing stage with the server's CPU time per call."""
-ITSELF, PROTOCOL, EDGE = "same", "protocol", "edge"
+ITSELF, PROTOCOL, FORMAT, EDGE = "same", "protocol", "format", "edge"
 
 SHOWN = 0.05
 """A factor is named as a reason if it differs by this share of the larger value, a part of the time by this share of
@@ -58,6 +59,10 @@ class Measured:
     visits: Sequence[Visit]
     windows: list[Window]
     estimates: Mapping[str, Estimate]
+    encoded: Estimate | None
+    """What a caller waits who encodes each request itself, in ms per call."""
+    cpu: Mapping[str, Estimate]
+    """CPU time per image by part."""
     found: Found
     """Its entry in the analysis."""
 
@@ -81,7 +86,7 @@ def analyse(run: Run, *, price_per_hour: float | None = None) -> Analysis:
     verdicts = []
     if study and not (study.of_photos and (run.environment.get("model") or {}).get("takes") == "tensors"):
         verdicts = claims.judge(study, factors, [*ratios, *claims.sizes(study, factors, found)], found)
-    return Analysis(statistics.CONFIDENCE, found, ratios, verdicts, _pooled(judged))
+    return Analysis(statistics.CONFIDENCE, found, ratios, verdicts, _pooled(judged), cost.idle(run))
 
 
 def _measure(run: Run, cell: Cell, all_visits: Sequence[Visit], price: float | None) -> Measured:
@@ -89,6 +94,7 @@ def _measure(run: Run, cell: Cell, all_visits: Sequence[Visit], price: float | N
     windows = statistics.windows(visits, cell.batch)
     estimates = _estimates(run, cell, windows)
     intervals = {name: estimate.interval for name, estimate in estimates.items()}
+    cpu = cost.estimates(cell, visits)
     throughput = intervals.get(IMAGES_PER_S)
     requests, failures = sum(v.requests for v in visits), sum(v.failures for v in visits)
     images = (requests + failures) * cell.batch
@@ -117,6 +123,7 @@ def _measure(run: Run, cell: Cell, all_visits: Sequence[Visit], price: float | N
         client_heavy=_without_gate(run) and any(v.client_cpu > GATE for v in visits),
         client_cpu_ms=_plain(_mean(v.client_cpu * v.counted_s / v.requests * 1e3 for v in visits if v.requests)),
         server_cpu_ms=_plain(_mean(v.stages_ms.get(SERVER_CPU) for v in visits)),
+        cpu_ms={part: estimate.interval for part, estimate in cpu.items()},
         encode_ms=_mean(v.encode_ms for v in visits),
         decode_ms=_mean(v.decode_ms for v in visits),
         split={part: sum(parts[part] for parts in splits) / len(splits) for part in splits[0]} if splits else None,
@@ -124,7 +131,7 @@ def _measure(run: Run, cell: Cell, all_visits: Sequence[Visit], price: float | N
         # Price per hour / 3600 / images per second * 1e6: the slowest throughput is the highest cost.
         cost_per_million_images=throughput.turned(price / 3600 * 1e6) if throughput and price is not None else None,
     )
-    return Measured(cell, visits, windows, estimates, found)
+    return Measured(cell, visits, windows, estimates, _encoded(cell, visits, estimates), cpu, found)
 
 
 def _estimates(run: Run, cell: Cell, windows: Sequence[Window]) -> dict[str, Estimate]:
@@ -138,6 +145,19 @@ def _estimates(run: Run, cell: Cell, windows: Sequence[Window]) -> dict[str, Est
         per_second = {block: cell.batch / ms * 1e3 for block, ms in p50.by_block.items()}
         found[IMAGES_PER_S] = replace(p50, by_block=per_second)
     return found
+
+
+def _encoded(cell: Cell, visits: Sequence[Visit], estimates: Mapping[str, Estimate]) -> Estimate | None:
+    """The main measure as ms per call, with the encoding, which is before the clock. None where it was not measured."""
+    main = estimates.get(P50 if cell.users == 1 else IMAGES_PER_S)
+    if not main or not all(visit.encode_ms for visit in visits):
+        return None
+    encode_ms = {visit.block: visit.encode_ms for visit in visits}
+    ms = {
+        block: number if cell.users == 1 else cell.users * cell.batch / number * 1e3
+        for block, number in main.by_block.items()
+    }
+    return Estimate({block: ms[block] + encode_ms[block] for block in ms}, main.resolution)
 
 
 def _without_gate(run: Run) -> bool:
@@ -252,6 +272,9 @@ def _ratio(run: Run, kind: str, a: Measured, b: Measured, measure: Literal["p50_
         reasons.append(f"they have {_count(blocks, 'block')} in common: a verdict needs at least {MIN_BLOCKS}")
     if unequal and run.method != PUBLISHED_METHOD:
         reasons.append(f"{unequal}: never called a protocol difference")
+    engines = _unequal_engines(run, a, b)
+    if engines and kind in (PROTOCOL, FORMAT):
+        reasons.append(f"{engines[0]}: never called a {kind} difference")
     numbers = statistics.as_json(estimate) or dict.fromkeys(("value", "low", "high"))
     verdict = _verdict(numbers["low"], numbers["high"], reasons)
     found = Ratio(
@@ -266,8 +289,11 @@ def _ratio(run: Run, kind: str, a: Measured, b: Measured, measure: Literal["p50_
         p_value=statistics.p_value(estimate) if estimate and verdict != NO_VERDICT else None,
         verdict=verdict,
         text="",
-        why=_why(a, b),
+        why=_why(a, b, engines),
     )
+    if found.main:
+        found.encoded = _interval(a.encoded and b.encoded and statistics.ratio(a.encoded, b.encoded))
+        found.cpu = {part: one.interval for part, one in cost.ratios(a.cpu, b.cpu).items()}
     found.text = _text(found, reasons)
     if kind == EDGE and both and measure == P50 and verdict != NO_VERDICT:
         found.text += f", {_added(a.estimates[P50], b.estimates[P50])}"
@@ -299,21 +325,42 @@ def _pooled(judged: Sequence[tuple[Ratio, Measured, Measured]]) -> list[Pooled]:
 
     Its cells are given and its blocks are drawn, so the interval is Student's t over blocks, as for one ratio.
     """
-    kinds: dict[str, list[Estimate]] = {}
+    kinds: dict[str, list[tuple[Ratio, Measured, Measured]]] = {}
     settings: dict[str, Cell] = {}
     for ratio, a, b in judged:
         setting = replace(a.cell, name="", route="", batch=1, users=1)
         if ratio.main and ratio.verdict != NO_VERDICT and setting == settings.setdefault(ratio.kind, setting):
-            over, under = (a, b) if ratio.measure == P50 else (b, a)
-            if estimate := statistics.ratio(over.estimates[ratio.measure], under.estimates[ratio.measure]):
-                kinds.setdefault(ratio.kind, []).append(estimate)
+            kinds.setdefault(ratio.kind, []).append((ratio, a, b))
     found = []
-    for kind, estimates in kinds.items():
-        if pooled := statistics.pooled(estimates):
-            value, low, high = (getattr(pooled.interval, name) for name in ("value", "low", "high"))
-            verdict = _verdict(low, high, ())
-            found.append(Pooled(kind=kind, ratios=len(estimates), value=value, low=low, high=high, verdict=verdict))
+    for kind, ratios in kinds.items():
+        sides = [(a, b, r.measure) if r.measure == P50 else (b, a, r.measure) for r, a, b in ratios]
+        pooled = _interval(_mean_ratio([(a.estimates[m], b.estimates[m]) for a, b, m in sides]))
+        if not pooled:
+            continue
+        cpu = {part: _mean_ratio([(a.cpu.get(part), b.cpu.get(part)) for _, a, b in ratios]) for part in CPU_PARTS}
+        found.append(
+            Pooled(
+                kind=kind,
+                ratios=len(ratios),
+                value=pooled.value,
+                low=pooled.low,
+                high=pooled.high,
+                verdict=_verdict(pooled.low, pooled.high, ()),
+                encoded=_interval(_mean_ratio([(a.encoded, b.encoded) for _, a, b in ratios])),
+                cpu={part: one.interval for part, one in cpu.items() if one},
+            )
+        )
     return found
+
+
+def _mean_ratio(pairs: Sequence[tuple[Estimate | None, Estimate | None]]) -> Estimate | None:
+    """The geometric mean of a / b in each block; None unless all of them are known."""
+    ratios = [ratio for a, b in pairs if a and b and (ratio := statistics.ratio(a, b))]
+    return statistics.pooled(ratios) if len(ratios) == len(pairs) else None
+
+
+def _interval(estimate: Estimate | None) -> Interval | None:
+    return estimate.interval if estimate else None
 
 
 def _verdict(low: float | None, high: float | None, reasons: Sequence[str]) -> RatioVerdict:
@@ -363,10 +410,23 @@ def _unequal_connections(a: Measured, b: Measured) -> str | None:
     return None
 
 
-def _why(a: Measured, b: Measured) -> list[str]:
+def _unequal_engines(run: Run, a: Measured, b: Measured) -> list[str]:
+    """In what the engines behind two cells differ, besides their library: a line each."""
+    names = [WAYS[one.cell.route].engine for one in (a, b)]
+    if names[0] == names[1] or not all(names):
+        return []
+    known = run.environment.get("engines") or {}
+    if absent := [name for name in names if name not in known]:
+        return [f"threads and precision of {absent[0]} are not known"]
+    mine, other = (known[name] for name in names)
+    facts = {"threads": "compute threads", "device": "device", "precision": "precision", "instances": "model instances"}
+    return [f"{what}: {mine[name]} against {other[name]}" for name, what in facts.items() if mine[name] != other[name]]
+
+
+def _why(a: Measured, b: Measured, engines: Sequence[str]) -> list[str]:
     """The measured factors that differ between two cells, a's first, in words."""
     mine, other = a.found, b.found
-    why = []
+    why = [*engines]
     servers = [(WAYS[one.cell.route].direct or "edge").partition(":")[0] for one in (a, b)]
     if servers[0] != servers[1]:
         why.append(f"servers: {servers[0]} against {servers[1]}")

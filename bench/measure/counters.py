@@ -10,15 +10,17 @@ A server's count of our calls is exact, because its health probes, which bypass 
 - direct with one image a call, a probe looks like a call: no health check sends one while calls succeed.
 """
 
+import functools
 import http.client
 import json
+import os
 import re
 import socket
 import struct
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -48,6 +50,8 @@ PROBES_PER_S = 0.3
 """Health checks send at most this many to one model: Docker's one every 5 s, the typed gateway's one every 10 s."""
 
 NETWORK, SNMP = Path("/sys/class/net"), Path("/proc/net/snmp")
+CGROUPS = Path("/host/cgroup")
+"""The host's control groups, mounted to be read: every container has one, which counts its CPU time."""
 SOMEBODY_ELSE = "Triton answered somebody else's requests too: its times are not of our calls alone"
 COMPUTE = ("compute_input", "compute_infer", "compute_output")
 DECODE = "decode"
@@ -70,6 +74,8 @@ class Snapshot:
     network: Counts
     edge: Counts
     triton: Counts
+    cpu: tuple[Counts, Counts]
+    """ns by Compose service, before and after this reading's own questions to the servers."""
     reasons: tuple[str, ...]
 
 
@@ -89,6 +95,8 @@ class Delta:
     triton_stages_ms: dict[str, float] = field(default_factory=dict)
     """Means per call: `triton.queue`, `.compute_input`, `.compute_infer`, `.compute_output`, `.total`, and where the
     model takes photos `.decode`; else empty."""
+    cpu_ms: dict[str, float] = field(default_factory=dict)
+    """CPU time by Compose service."""
     reasons: list[str] = field(default_factory=list)
 
 
@@ -99,13 +107,14 @@ _own: Counts = Counter()
 def read(cell: Cell, served: str) -> Snapshot:
     """The counters for a cell whose model Triton knows as `served`. Takes REST_S or a little more; never raises."""
     reasons: list[str] = []
+    at_first = _cpu(containers())
     start = _try(reasons, "the network interfaces", _network)
     edge, triton = _servers(cell, served, reasons)
     taken = time.monotonic()
     network = _since(_own, start) if start else start
     if start and (end := _try(reasons, "the network interfaces", _network)):
         _own.update(_since(start, end))
-    return Snapshot(cell, taken, network, edge, triton, tuple(reasons))
+    return Snapshot(cell, taken, network, edge, triton, (at_first, _cpu(containers())), tuple(reasons))
 
 
 def delta(before: Snapshot, after: Snapshot) -> Delta:
@@ -130,6 +139,8 @@ def delta(before: Snapshot, after: Snapshot) -> Delta:
         sent_bytes=network.get("sent"),
         received_bytes=network.get("received"),
         server_requests=None if uncounted else edge.get("successes"),
+        # Less than nothing: the container was started anew.
+        cpu_ms={name: ns / 1e6 for name, ns in _since(before.cpu[1], after.cpu[0]).items() if ns >= 0},
         reasons=reasons,
     )
     if triton:
@@ -272,6 +283,41 @@ def _network() -> Counts:
     sent, received = (sum(int((wire / f"{way}_bytes").read_text()) for wire in wires) for way in ("tx", "rx"))
     names, values = [line.split() for line in SNMP.read_text().splitlines() if line.startswith("Tcp:")]
     return Counter(sent=sent, received=received, opened=int(values[names.index("ActiveOpens")]))
+
+
+@functools.cache
+def containers() -> Mapping[str, Sequence[Path]]:
+    """Compose service -> the files that count its containers' CPU time, by the ids that the host says (FIVEWAY_HOST).
+
+    cgroup v2 has one tree, v1 one per controller. Where a container's group lies depends on the engine's driver.
+    """
+    told = json.loads(os.environ.get("FIVEWAY_HOST") or "{}").get("services") or ()
+    services = {container["id"]: container["service"] for container in told if "id" in container}
+    root = CGROUPS / "cpuacct"
+    found: defaultdict[str, list[Path]] = defaultdict(list)
+    for folder, _, files in os.walk(root if root.is_dir() else CGROUPS) if services else ():
+        id_ = re.search(r"([0-9a-f]{64})(?:\.scope)?$", folder)
+        counter = {"cpuacct.usage", "cpu.stat"}.intersection(files)
+        if counter and id_ and id_[1] in services:
+            found[services[id_[1]]].append(Path(folder, counter.pop()))
+    return found
+
+
+def _cpu(files: Mapping[str, Sequence[Path]]) -> Counts:
+    """CPU time in ns since a container was made, by service; without those that cannot be read."""
+    found: Counts = Counter()
+    for service, counters in files.items():
+        with suppress(*_Unreadable):
+            found[service] = sum(map(_cpu_ns, counters))
+    return found
+
+
+def _cpu_ns(counter: Path) -> int:
+    """cgroup v1 has ns alone; v2 a line `usage_usec 1234` among others."""
+    text = counter.read_text()
+    if counter.name == "cpuacct.usage":
+        return int(text)
+    return 1000 * int(re.findall(r"^usage_usec (\d+)$", text, re.M)[0])
 
 
 def _try(reasons: list[str], what: str, work: Callable[..., Counts], *arguments: object) -> Counts:

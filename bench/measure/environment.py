@@ -27,13 +27,14 @@ CLIENTS = (
 )  # fmt: skip
 """The libraries that a client's latency can depend on."""
 
-OF_THE_STACK = ("accelerator", "devices", "envoy_config_sha256", "providers", "services")
+OF_THE_STACK = ("accelerator", "devices", "envoy_config_sha256", "providers", "services", "torchserve")
 """The host's facts that describe the servers which run on it."""
 
-OF_DOCKER = ("docker", "envoy_config_sha256", "providers", "services")
+OF_DOCKER = ("docker", "envoy_config_sha256", "providers", "services", "torchserve")
 """The host's facts about containers, left out if the servers run without Docker."""
 
 PATIENCE_S = 5
+THREADS = re.compile(r"^fiveway_compute_threads\{(.*)\} (\d+)", re.M)
 NODES = re.compile(r"^fiveway_(?:execution_provider_nodes|decoded_photos)\{(.*)\} ([1-9]\d*)", re.M)
 
 
@@ -60,6 +61,7 @@ def collect(targets: Sequence[str]) -> dict[str, Any]:
         "triton": _json(_get(f"{_triton(8000) if here else targets[0].rstrip('/')}/v2")).get("version"),
         "model": _model(here),
         "providers": _providers(host.get("providers") or (_asked_providers() if here else [])),
+        "engines": _engines(host.get("torchserve")) if here else None,
         "versions": {"python": platform.python_version()} | {name: metadata.version(name) for name in CLIENTS},
     }
 
@@ -136,6 +138,41 @@ def _asked_providers() -> list[dict[str, str]]:
     lines = NODES.findall(_get(f"{_triton(8002)}/metrics"))
     labelled = [dict(re.findall(r'(\w+)="([^"]*)"', labels)) | {"nodes": nodes} for labels, nodes in lines]
     return [row for row in labelled if {"model", "provider"} <= row.keys()]
+
+
+def _engines(torchserve: Mapping[str, Any] | None) -> dict[str, dict[str, Any]]:
+    """Engine (Route.engine) -> what computes there, of those that say so."""
+    served = serving.now()
+    torch = {"library": "PyTorch", "instances": 1}
+    said = _json(_get(f"http://{direct_address('jpeg-http:8000')}/served")).get("photos") or {}
+    found = {name: said[name] for name in ("device", "precision", "threads") if name in said}
+    engines = {"jpeg-http": found and torch | found, "torchserve": torch | dict(torchserve) if torchserve else {}}
+    for engine, suffix in (("onnx", ""), ("trt", "_trt")):
+        if f"{served.model}{suffix}" in served.models:
+            engines[engine] = _triton_engine(f"{served.model}{suffix}")
+    return {name: about for name, about in engines.items() if about}
+
+
+def _triton_engine(model: str) -> dict[str, Any]:
+    """By Triton's configuration of the model, and the threads that our backend exports; {} where there is none."""
+    config = _json(_get(f"{_triton(8000)}/v2/models/{quote(model)}/config"))
+    if not (groups := config.get("instance_group")):
+        return {}
+    device = "cuda" if groups[0]["kind"] == "KIND_GPU" else "cpu"
+    kind = "gpu" if device == "cuda" else "cpu"
+    accelerators = config.get("optimization", {}).get("execution_accelerators", {}).get(f"{kind}_execution_accelerator")
+    modes = [one.get("parameters", {}).get("precision_mode", "FP32") for one in accelerators or ()]
+    # Both the CUDA provider and TensorRT compute FP32 in TF32 unless they are told not to.
+    precision = "FP16" if "FP16" in modes else "FP32 with TF32" if device == "cuda" else "FP32"
+    gauges = THREADS.findall(_get(f"{_triton(8002)}/metrics")) if device == "cpu" else ()
+    threads = {dict(re.findall(r'(\w+)="([^"]*)"', labels)).get("model"): int(count) for labels, count in gauges}
+    return {
+        "library": " with ".join(["ONNX Runtime", *(one["name"] for one in accelerators or ())]),
+        "device": device,
+        "precision": precision,
+        "threads": threads.get(model),
+        "instances": sum(group["count"] for group in groups),
+    }
 
 
 def _triton(port: int) -> str:

@@ -19,7 +19,7 @@ from locust.env import Environment
 from bench.measure import counters
 from bench.measure.cells import settings_of
 from bench.measure.launcher import Job, LoadError
-from bench.measure.measured import Cell, Visit, timed_ms
+from bench.measure.measured import CLIENT, Cell, Visit, timed_ms
 from bench.measure.meter import CellUser, Meter
 from bench.measure.ports import free_port
 from locustfiles import serving, settings, tensors, toxiproxy
@@ -99,6 +99,8 @@ def visit(job: Job) -> Visit:
     result.stages_ms |= counted.triton_stages_ms
     result.connections, result.edge_connections = made.connections, made.edge_connections
     result.sent_bytes, result.received_bytes = counted.sent_bytes or 0, counted.received_bytes or 0
+    if counted.cpu_ms:
+        result.cpu_ms = {CLIENT: sum(share["cpu_ms"] for share in said["done"])} | counted.cpu_ms
     result.server_requests, result.model_executions = counted.server_requests, counted.model_executions
     result.reasons = counted.reasons
     if not result.requests:

@@ -19,6 +19,7 @@ SCHEMA: Final = 2
 GATE = 0.35
 """The most that a load process may use of one core. In trials of these clients against a 10 ms server, p50 was within 6
 % of the truth up to about this share. Above it, latencies include the client's own work."""
+CLIENT = "client"
 type Count = Annotated[int, msgspec.Meta(ge=0)]
 type Natural = Annotated[int, msgspec.Meta(ge=1)]
 
@@ -104,6 +105,9 @@ class Visit:
     received_bytes: Count = 0
     client_cpu: float = 0.0
     """The busiest load process's share of one core over the counted window."""
+    cpu_ms: dict[str, float] = field(default_factory=dict)
+    """CPU time in the counted window, of CLIENT (all load processes) and of each Compose service; {} where it cannot
+    be read."""
     server_requests: Count | None = None
     """Successful calls as the server (Triton) or else the edge counted them; None where neither can be read."""
     model_executions: Count | None = None

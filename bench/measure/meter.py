@@ -190,6 +190,7 @@ class Meter:
             "unanswered": len(left := self._left()),
             "oldest_unanswered_s": self._end - left[0] if left else 0.0,
             "client_cpu": cpu / wall,
+            "cpu_ms": cpu * 1e3,
             "decode_ms": self._decode_ms(),
         }
 

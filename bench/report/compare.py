@@ -60,6 +60,7 @@ FACTORS: Mapping[str, Callable[[Result], Value]] = {
     "providers": lambda result: (
         {model: " + ".join(sorted(nodes)) for model, nodes in (result.environment.providers or {}).items()} or None
     ),
+    "engines": lambda result: {name: str(one) for name, one in (result.environment.engines or {}).items()} or None,
     "triton": lambda result: result.environment.triton,
     "envoy": lambda result: result.environment.envoy.version,
     "envoy-config": lambda result: result.environment.envoy.config_sha256,

@@ -20,7 +20,7 @@ from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullFormatt
 
 from bench.figures import digits
 from bench.report.results import Row
-from bench.result import FASTER, NO_DIFFERENCE, NO_VERDICT, SAME, SLOWER, Interval, Ratio
+from bench.result import EVERY, FASTER, NO_DIFFERENCE, NO_VERDICT, SAME, SERVERS, SLOWER, Interval, Ratio
 
 # Stand-ins that are replaced by CSS variables; no drawing uses these colours for themselves.
 INK, MUTED, LINE, PANEL, SHADE = "#010203", "#010204", "#010205", "#010206", "#010207"
@@ -39,8 +39,14 @@ OTHERS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
 PARTS = {
     "client encode": "#ddcc77", "network and edge": "#44aa99", "decode and preprocess": "#cc6677", "queue": "#999933",
     "compute": "#6655b5", "response": "#aa4499", "residue": LINE,
+    "client": "#ddcc77", "edge": "#44aa99", "triton": "#6655b5", "jpeg-http": INK, "torchserve": "#cc6677",
+    "typed-grpc": "#aa4499",
 }  # fmt: skip
-DARK_PARTS = ("compute", "response", "decode and preprocess", "network and edge", "queue")
+"""Of a call's time, and of its CPU time."""
+DARK_PARTS = (
+    "compute", "response", "decode and preprocess", "network and edge", "queue", "edge", "triton", "torchserve",
+    "typed-grpc",
+)  # fmt: skip
 
 OURS, THEIRS = OTHERS[:2]
 LIGHT = {"ink": "#16191d", "muted": "#5c636d", "line": "#dfe1e5"}
@@ -99,27 +105,39 @@ def throughput(rows: Sequence[Row]) -> str:
 
 def split(rows: Sequence[Row]) -> str:
     """Stacked bars: where a call's time goes, for the smallest and the largest batch; empty without any split."""
-    rows = [row for row in rows if row["split"]]
-    if not rows:
+    return _stacks([(row, row["split"]) for row in rows if row["split"]], "ms per call", "Where a call's time goes")
+
+
+def cost(rows: Sequence[Row]) -> str:
+    """Stacked bars: CPU time by part, for the smallest and the largest batch; empty where it was not read."""
+    parts = [
+        (row, {part: found.value for part, found in row["cpu_ms"].items() if part not in (EVERY, SERVERS)})
+        for row in rows
+        if EVERY in row["cpu_ms"]
+    ]
+    return _stacks(parts, "CPU-ms per image", "CPU time per image")
+
+
+def _stacks(bars: Sequence[tuple[Row, Mapping[str, float]]], unit: str, title: str) -> str:
+    if not bars:
         return ""
-    batches = sorted({min(row["batch"] for row in rows), max(row["batch"] for row in rows)})
-    shown = {batch: [row for row in rows if row["batch"] == batch] for batch in batches}
+    batches = sorted({min(row["batch"] for row, _ in bars), max(row["batch"] for row, _ in bars)})
+    shown = {batch: [(row["name"], parts) for row, parts in bars if row["batch"] == batch] for batch in batches}
 
     def draw(figure: Figure) -> None:
         all_axes = figure.subplots(1, len(batches), squeeze=False)[0]
         for axes, (batch, found) in zip(all_axes, shown.items(), strict=True):
             _stack(axes, found, named=batch == batches[0])
-            axes.set_title(f"batch {batch}, ms per call")
+            axes.set_title(f"batch {batch}, {unit}")
         _legend(figure, handlelength=1, handleheight=1)
 
     words = [
-        f"{row['name']}, batch {row['batch']}: "
-        + ", ".join(f"{part} {digits(ms)}" for part, ms in row["split"].items() if ms)
-        for found in shown.values()
-        for row in found
+        f"{name}, batch {batch}: " + ", ".join(f"{part} {digits(number)}" for part, number in parts.items() if number)
+        for batch, found in shown.items()
+        for name, parts in found
     ]
     height = 1.5 + 0.42 * max(len(found) for found in shown.values())
-    return _svg(draw, height, f"Where a call's time goes, in ms. {'; '.join(words)}.")
+    return _svg(draw, height, f"{title}, in {unit}. {'; '.join(words)}.")
 
 
 def payload(rows: Sequence[Row]) -> str:
@@ -287,24 +305,24 @@ def _legend(figure: Figure, **style: Any) -> None:
     figure.legend(*named, loc="outside upper left", ncols=5, columnspacing=1.2, **style)
 
 
-def _stack(axes: Axes, rows: Sequence[Row], *, named: bool) -> None:
-    """Bars from left to right in the order of a call; parts too narrow for their number go without it."""
-    parts = list(dict.fromkeys(part for row in rows for part in row["split"]))
-    widest = max(sum(max(ms, 0) for ms in row["split"].values()) for row in rows)
-    for place, row in enumerate(reversed(rows)):
+def _stack(axes: Axes, bars: Sequence[tuple[str, Mapping[str, float]]], *, named: bool) -> None:
+    """(name, its parts) as bars from left to right; parts too narrow for their number go without it."""
+    parts = list(dict.fromkeys(part for _, found in bars for part in found))
+    widest = max(sum(max(number, 0) for number in found.values()) for _, found in bars)
+    for place, (_, found) in enumerate(reversed(bars)):
         left = 0.0
         for part in parts:
-            ms = max(row["split"].get(part, 0.0), 0.0)
+            number = max(found.get(part, 0.0), 0.0)
             bar: dict[str, Any] = {"label": part if place == 0 else None, "hatch": "///" if part == "residue" else None}
             bar |= {"color": PARTS.get(part, MUTED), "edgecolor": PANEL, "linewidth": 0.8}
-            axes.barh(place, ms, left=left, height=0.66, **bar)
-            if ms > 0.11 * widest:
+            axes.barh(place, number, left=left, height=0.66, **bar)
+            if number > 0.11 * widest:
                 hue = "#ffffff" if part in DARK_PARTS else "#000000" if part in PARTS else INK
-                axes.text(left + ms / 2, place, digits(ms), ha="center", va="center", color=hue, size="small")
-            left += ms
-        axes.text(left + widest * 0.015, place, digits(sum(row["split"].values())), va="center", color=INK)
+                axes.text(left + number / 2, place, digits(number), ha="center", va="center", color=hue, size="small")
+            left += number
+        axes.text(left + widest * 0.015, place, digits(sum(found.values())), va="center", color=INK)
     axes.set_xlim(0, widest * 1.16)
-    axes.set_yticks(range(len(rows)), [row["name"] for row in reversed(rows)] if named else [""] * len(rows))
+    axes.set_yticks(range(len(bars)), [name for name, _ in reversed(bars)] if named else [""] * len(bars))
     axes.xaxis.set_major_locator(MaxNLocator(5))
     axes.grid(axis="y", visible=False)
 

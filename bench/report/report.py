@@ -19,11 +19,13 @@ from bench.report import markdown as md
 from bench.report import plots, results
 from bench.report.results import Row
 from bench.report.tables import Entry, Table, entry, pivot, times
-from bench.result import NO_DIFFERENCE, SAME, SPEEDS, Analysis, QuickRuns, Ratio, Result
+from bench.result import CPU_PARTS, EVERY, NO_DIFFERENCE, SAME, SPEEDS, Analysis, Pooled, QuickRuns, Ratio, Result
 from bench.studies import STUDIES
 from bench.studies.fiveway import REFERENCE
 from bench.studies.study import CONNECTIONS, P50, PER_SECOND, Measure, Study, distance_text
 
+IDLE_SHOWN = 0.05
+"""CPU-milliseconds per second below which an idle service is not named."""
 COST = "cost_per_million_images"
 SIGNS = dict(zip(SPEEDS, "▼▲=~?", strict=True))
 """Beside the colour, the sign of a verdict: a faster one takes less time."""
@@ -78,6 +80,7 @@ def markdown(result: Result) -> str:
         *(f"## {md.escaped(one.caption)}\n\n{md.table(one)}" for part in tables for one in part),
         md.items(report.marks, UNNUMBERED),
         report.heavy,
+        report.idle,
         md.items(report.verdicts, "## Verdicts"),
         "## Published findings" if report.claims else "",
         *md.claims(report.claims),
@@ -99,7 +102,14 @@ def said(ratio: Ratio) -> str:
     """A ratio in words, with its case and the factors that differ."""
     why = f" They differ in {words.differing(ratio)}." if ratio.why else ""
     measure = "p50" if ratio.measure == P50 else "images per second"
-    return f"Batch {ratio.batch}, {callers(ratio.users)}, {measure}: {ratio.text}.{why}"
+    return f"Batch {ratio.batch}, {callers(ratio.users)}, {measure}: {ratio.text}.{besides(ratio)}{why}"
+
+
+def besides(found: Ratio | Pooled) -> str:
+    """What a ratio is with the client's encoding, and in CPU time: sentences, each with a space before it."""
+    encoded = f" With the encoding of the requests it is {words.interval(found.encoded)}." if found.encoded else ""
+    all_parts = found.cpu.get(EVERY)
+    return encoded + (f" It takes {words.interval(all_parts, words.AMOUNT)} CPU time." if all_parts else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +202,7 @@ class Part:
             "throughput": plots.throughput(self.concurrent) if many else "",
             "forest": plots.forest(protocols, *sides),
             "split": plots.split(self.serial),
+            "cost": plots.cost(self.serial),
             "payload": plots.payload(self.serial or self.rows),
         }
 
@@ -225,18 +236,24 @@ def readme_table(result: Result, folder: str) -> str:
     return "\n\n".join(blocks)
 
 
-def quick_runs(found: Iterable[QuickRuns]) -> Table:
+def half(width: float | None) -> str:
+    """An interval's upper limit divided by its lower one, as the distance to either side: `± 4 %`."""
+    return "–" if width is None else f"± {100 * (width**0.5 - 1):.0f} %"
+
+
+def quick_runs(found: Sequence[QuickRuns]) -> Table:
     """A row per ratio of an A/A result, with the quick runs that showed no difference."""
+    parts = [part for part in CPU_PARTS if any(part in row.cpu_widths for row in found)]
     lines = [
         [
             f"batch {row.batch}, {callers(row.users)}",
             "p50" if row.measure == P50 else "images per second",
             f"{row.same} of {row.runs}",
-            "–" if row.width is None else f"± {100 * (row.width**0.5 - 1):.0f} %",
+            *(half(width) for width in (row.width, *(row.cpu_widths.get(part) for part in parts))),
         ]
         for row in found
     ]
-    head = ["cell", "measure", "no difference shown", "median interval"]
+    head = ["cell", "measure", "no difference shown", "median interval", *(f"of CPU time: {part}" for part in parts)]
     return Table(head, lines, "Quick runs, each judged alone", left=2)
 
 
@@ -326,7 +343,7 @@ class Report:
             pooled = {one.kind: one for one in self.result.analysis.pooled if one.ratios > 1}.get(kind)
             if pooled:
                 whole = f"Over {pooled.ratios} cells, {words.one(pooled.between(first, second))}."
-                cards.append((question, whole, f"Cell by cell, {each}."))
+                cards.append((question, whole, f"{besides(pooled).strip()} Cell by cell, {each}.".strip()))
             else:
                 cards.append((question, words.sentence(each), ""))
         return cards + _most(self.parts[0].serial)
@@ -359,6 +376,7 @@ class Report:
             "at the edge": lambda row: digits(row["edge_connections"]),
             "sent, B/image": lambda row: digits(row["sent_bytes_per_image"]),
             "received, B/image": lambda row: digits(row["received_bytes_per_image"]),
+            "CPU, ms/image": lambda row: str(row["cpu_ms"].get(EVERY, "–")),
             "client CPU, % of a core": lambda row: "–" if (cpu := row["client_cpu"]) is None else f"{100 * cpu:.0f}",
             "calls per model run": lambda row: digits(row["calls_per_execution"]),
             "p90, ms": lambda row: str(row["p90_ms"] or "–"),
@@ -367,6 +385,14 @@ class Report:
         }
         lines = [[row["id"], *(text(row) for text in columns.values())] for row in self.rows]
         return Table(["cell", *columns], lines)
+
+    @property
+    def idle(self) -> str:
+        """What the services take without a call, as a sentence; empty where it was not read."""
+        found = self.result.analysis.idle_cpu
+        each = ", ".join(f"{service} {digits(ms)}" for service, ms in found.items() if ms >= IDLE_SHOWN)
+        said = "While other routes were measured, services took CPU-milliseconds per second for health checks alone"
+        return f"{said}: {each}." if each else ""
 
     @property
     def parity(self) -> Table | None:
@@ -401,6 +427,7 @@ class Report:
             "model checksum": model.checksum,
             "Triton's model config": model.config_sha256,
             "execution providers": results.providers(facts),
+            **{f"model behind {name}": str(engine) for name, engine in (facts.engines or {}).items()},
             "Triton": facts.triton,
             "Envoy": facts.envoy.version,
             "Envoy config": facts.envoy.config_sha256,

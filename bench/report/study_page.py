@@ -14,7 +14,7 @@ from bench.report import plots, results
 from bench.report.report import UNNUMBERED, heavy
 from bench.report.results import ResultError, Row
 from bench.report.tables import Entry, Table, entry, pivot
-from bench.result import Result
+from bench.result import CPU_PARTS, Result
 from bench.studies import STUDIES
 from bench.studies.study import PER_SECOND, VERDICTS, Measure, Study, factor
 
@@ -161,6 +161,7 @@ def _table(study: Study, measure: Measure, rows: Sequence[Row]) -> Table:
 def _costs(study: Study, rows: Sequence[Row]) -> Table:
     """Bytes, client encode and decode, connections and CPU of every cell."""
     head = ["row", "cell", "bytes sent", "bytes received", "encode, ms", "decode, ms", "connections", "client CPU"]
+    parts = [part for part in CPU_PARTS if any(part in row["cpu_ms"] for row in rows)]
     lines: list[list[Entry | str]] = []
     for row in rows:
         where = ", ".join(filter(None, (_heading(study, row), _shared(study, row, rows))))
@@ -170,6 +171,7 @@ def _costs(study: Study, rows: Sequence[Row]) -> Table:
         theirs = Entry(received, published=() if kb is None else (digits(kb * 1024),))
         numbers = [digits(row[name]) for name in ("encode_ms", "decode_ms", "connections")]
         cpu = "–" if row["client_cpu"] is None else share(row["client_cpu"])
+        spent = [str(row["cpu_ms"].get(part, "–")) for part in parts]
         known = [f"{of[row['name']]:g}" if row["name"] in of else "–" for of in study.declared.values()]
-        lines.append([row["name"], where, sent, theirs, *numbers, cpu, *known])
-    return Table([*head, *study.declared], lines, left=2)
+        lines.append([row["name"], where, sent, theirs, *numbers, cpu, *spent, *known])
+    return Table([*head, *(f"CPU, ms/image: {part}" for part in parts), *study.declared], lines, left=2)

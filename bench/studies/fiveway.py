@@ -39,7 +39,7 @@ _TABLES = {
     PER_SECOND: ("fiveway_concurrent_img_s.csv", "users"),
     SERVER_COMPUTE: ("fiveway_server_compute_ms.csv", "batch"),
 }
-QUICK_BATCHES = (1, 8, 32)
+QUICK_BATCHES, QUICK_CONCURRENCY = (1, 32), (1, 16)
 REFERENCE = "jpeg-http"
 _TRITON = [name for name in ROWS if name != REFERENCE]
 _PROTOCOLS = [("onnx-grpc", "onnx-http"), ("trt-grpc", "trt-http")]
@@ -69,8 +69,8 @@ def _beside(table: str) -> Callable[[Mapping[str, Any]], Mapping[str, float]]:
 
 
 def cells(quick: bool) -> list[Cell]:
-    """The published matrix of every route; in the quick form with fewer batches."""
-    chosen = matrix(QUICK_BATCHES if quick else BATCHES, CONCURRENCY)
+    """The published matrix of every route; in the quick form its corners."""
+    chosen = matrix(QUICK_BATCHES, QUICK_CONCURRENCY) if quick else matrix(BATCHES, CONCURRENCY)
     return [Cell(name, name, batch, users) for name in ROWS for batch, users in chosen]
 
 
@@ -165,6 +165,8 @@ def answer(result: Any) -> str:
     names = {"format": ("a tensor to Triton", "a JPEG to PyTorch"), "protocol": ("gRPC", "HTTP")}
     pooled = {one["kind"]: one for one in result["analysis"]["pooled"] if one["ratios"] > 1}
     said = [f"{words.one(pooled[kind].between(*two))}." for kind, two in names.items() if kind in pooled]
+    if "protocol" in pooled and (encoded := pooled["protocol"]["encoded"]):
+        said.append(f"With the encoding of the requests, gRPC is {words.interval(encoded)}.")
     return f"Over all cells, {' '.join(said)}" if said else ""
 
 
@@ -199,8 +201,7 @@ FIVEWAY = Study(
         " Shown by: the study format.",
     ),
     advice=(
-        "Compare engines with equal threads. On a CPU PyTorch computes with one here, and ONNX Runtime with every core"
-        " of its container: part of the tensor's lead is that.",
+        "Compare engines with equal threads: COMPUTE_THREADS sets them for all of this stack.",
         "Choose the format by the bandwidth you have, and the protocol by the tools you have.",
         "Keep one connection per caller. What it costs to open one for every call is not the protocol's cost.",
     ),

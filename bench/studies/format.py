@@ -148,8 +148,7 @@ FORMAT = Study(
         " Shown by: distance, with no added latency and with 0, 25 and 150 ms at 100 Mbit/s.",
     ),
     advice=(
-        "Compare engines with equal threads. On a CPU PyTorch computes with one here, and ONNX Runtime with every core"
-        " of its container: part of the tensor's lead is that.",
+        "Compare engines with equal threads: COMPUTE_THREADS sets them for all of this stack.",
         "Send JPEGs where bandwidth is scarce: over a distance, through a port-forward, from many clients.",
         "Send tensors where the server's CPU is scarce: the server decodes every JPEG that it gets.",
         "Choose the format first, then the server for its own merits: Triton takes JPEGs too.",

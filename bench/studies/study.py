@@ -136,11 +136,11 @@ class Study:
     no_gate: str = ""
     """Why a load process may use more than GATE of a core here, as a sentence; empty: it may not."""
     seconds: float = 4.0
-    """Of a visit; the quick form takes a third of it."""
+    """Of a visit; the quick form takes a quarter of it."""
     least: Callable[[Cell], float] = lambda cell: 0.0
     """Seconds that a visit takes at least, for long calls: a p50 needs 10 of them in all blocks together."""
     warm_s: float = 1.0
-    """Before a visit, at least, and two calls; the quick form takes half of it."""
+    """Before a visit, at least, and two calls; the quick form takes a quarter of it."""
     blocks: int = 5
     setting: Sequence[str] = ()
     """Factors whose first value alone the claims are about, where a run has several."""

@@ -25,11 +25,10 @@ from gateways.core.errors import ServeError, Status
 from gateways.core.health import PHOTO
 from gateways.core.manifest import Manifest
 from gateways.core.serving import Followed
-from gateways.core.threads import compute_threads
 from gateways.core.timing import Stages
 from gateways.jpeg_http import body, schema
 from gateways.jpeg_http.served import Served
-from gateways.upstreams.torch import TorchPredictor
+from gateways.upstreams.torch import TorchPredictor, engine
 from gateways.web.admission import Admission
 from gateways.web.errors import handle_errors
 from gateways.web.timed import Timed, stages_of
@@ -84,8 +83,7 @@ def _photos(predictor: TorchPredictor) -> dict[str, object]:
         "weights": manifest.weights,
         "labels": manifest.labels,
         "preprocess": asdict(manifest.preprocess),
-        "device": str(predictor.device),
-        "threads": compute_threads(),
+        **engine(predictor.device),
     }
 
 

@@ -68,6 +68,7 @@ class Photos(BaseModel):
     labels: list[str] = Field(description="the classes' names by index; empty for an embedding model")
     preprocess: Preprocess
     device: str = Field(examples=["cpu"])
+    precision: str = Field(examples=["FP32", "FP32 with TF32"])
     threads: int = Field(description="threads that compute one batch")
 
 

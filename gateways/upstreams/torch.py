@@ -56,6 +56,12 @@ def pick_device() -> torch.device:
     return torch.device(name)
 
 
+def engine(device: torch.device) -> dict[str, str | int]:
+    """What computes here, in the words of a result's `engines` (bench/result.py)."""
+    precision = "FP32 with TF32" if device.type == "cuda" else "FP32"
+    return {"device": str(device), "precision": precision, "threads": compute_threads()}
+
+
 def give_back_memory() -> None:
     """Return a dropped model's memory to the system: with the image's allocator settings it would never be returned."""
     ctypes.CDLL("libc.so.6").malloc_trim(0)
@@ -66,6 +72,8 @@ class Model:
 
     def __init__(self, path: Path, manifest: Manifest, device: torch.device, max_batch: int = MAX_IMAGES) -> None:
         torch.set_num_threads(compute_threads())
+        # As ONNX Runtime's CUDA provider does: PyTorch would use TF32 in convolutions alone.
+        torch.backends.cuda.matmul.allow_tf32 = True
         # Debian's build stalls for minutes in this fuser; without it nothing is lost.
         torch._C._jit_set_texpr_fuser_enabled(False)
         model = torch.jit.load(str(path), map_location=device).eval()

@@ -12,7 +12,7 @@ from scripts.host.machine import ask
 
 # One object per container, with the limits that the engine enforces (0: none).
 CONTAINER = (
-    '{"service":{{json (index .Config.Labels "com.docker.compose.service")}},"image":{{json .Image}},'
+    '{"service":{{json (index .Config.Labels "com.docker.compose.service")}},"id":{{json .Id}},"image":{{json .Image}},'
     '"nano_cpus":{{.HostConfig.NanoCpus}},"cpuset":{{json .HostConfig.CpusetCpus}},'
     '"memory_bytes":{{.HostConfig.Memory}},"pids":{{with .HostConfig.PidsLimit}}{{.}}{{else}}0{{end}}}'
 )
@@ -37,6 +37,12 @@ def providers() -> list[dict[str, Any]] | None:
     said = ask("docker", "compose", "exec", "-T", "triton", "providers") or ""
     found = re.findall(r"^(\S+) +\S+ +(\S+) +(\d+)$", said, re.M)
     return [{"model": model, "provider": provider, "nodes": int(nodes)} for model, provider, nodes in found] or None
+
+
+def torchserve() -> dict[str, Any] | None:
+    """What computes in TorchServe: its handler writes it down, and nothing outside of the container can ask."""
+    said = ask("docker", "compose", "exec", "-T", "torchserve", "cat", "/tmp/engine.json")
+    return json.loads(said) if said else None
 
 
 def devices() -> list[dict[str, str]] | None:
@@ -67,6 +73,7 @@ def facts() -> dict[str, Any]:
         "envoy_config_sha256": envoy_config(),
         "services": services(),
         "providers": providers(),
+        "torchserve": torchserve(),
         "devices": devices(),
     }
 

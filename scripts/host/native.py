@@ -224,7 +224,7 @@ def main() -> int:
         listen += [f"--{what}-address=127.0.0.1", f"--{what}-port={port}"]
     # The stub finds its Python by the PATH.
     beside = {"PATH": f"{triton}/bin:{os.environ['PATH']}", "TRITON_SERVER": str(triton / "server")}
-    # As in the image: one thread for the model, and an allocator that large batches do not make page-fault.
+    # As in the image: no threads but COMPUTE_THREADS, and an allocator that large batches do not make page-fault.
     lean = {
         "OMP_NUM_THREADS": "1",
         "MALLOC_MMAP_MAX_": "0",

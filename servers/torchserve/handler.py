@@ -28,8 +28,8 @@ from gateways.core.manifest import Manifest
 from gateways.core.serving import ARTIFACTS
 from gateways.core.text import unbase64
 from gateways.core.timing import Stages
-from gateways.upstreams.torch import Model, give_back_memory, pick_device
-from servers.torchserve import ANSWERED, RETIRED
+from gateways.upstreams.torch import Model, engine, give_back_memory, pick_device
+from servers.torchserve import ANSWERED, ENGINE, RETIRED
 
 JSON = "application/json"
 TAKEN = ("", "image/jpeg", "application/octet-stream", "multipart/form-data", JSON)
@@ -100,7 +100,9 @@ class JpegHandler:
     def _load(self) -> Model:
         """The model, which is loaded first if it never was or has been retired."""
         if not self._model:
-            self._model = Model(self._path, self._manifest, pick_device(), self._batch_size)
+            device = pick_device()
+            self._model = Model(self._path, self._manifest, device, self._batch_size)
+            ENGINE.write_bytes(orjson.dumps(engine(device)))
         return self._model
 
     def _refuse(self) -> ServeError:

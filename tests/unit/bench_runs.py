@@ -29,6 +29,8 @@ COSTS = {"jpeg-http": (1.5, 16.0), "onnx-http": (1.0, 7.4), "trt-http": (1.0, 6.
 COSTS |= {"onnx-grpc": COSTS["onnx-http"], "trt-grpc": COSTS["trt-http"]}
 TENSOR_BYTES, JPEG_BYTES = 602_112, 28_700
 
+ENGINE = {"library": "ONNX Runtime", "device": "cpu", "precision": "FP32", "threads": 2, "instances": 1}
+ENGINES = {name: dict(ENGINE) for name in ("onnx", "trt")} | {"jpeg-http": ENGINE | {"library": "PyTorch"}}
 SERVICE = {"replicas": 1, "image": "sha256:0123", "cpus": 2.0, "memory_bytes": 3 << 30, "pids": 512}
 ENVIRONMENT: dict[str, Any] = {
     "collected_at": "2026-01-02T03:04:05+00:00", "commit": "0123456789abcdef0123456789abcdef01234567", "dirty": False,
@@ -43,6 +45,7 @@ ENVIRONMENT: dict[str, Any] = {
     "providers": {
         "efficientnet_lite0": {"CPUExecutionProvider": 57}, "efficientnet_lite0_trt": {"OpenVINOExecutionProvider": 1},
     },
+    "engines": ENGINES,
     "versions": {"python": "3.13.5", "locust": "2.47.0", "grpcio": "1.85.1"},
 }  # fmt: skip
 
@@ -113,7 +116,8 @@ def synthetic_run(
 ) -> Run:
     """A finished run: each batch with one user, then each number of users at batch 1, as the fiveway study has them.
 
-    Its environment is empty. `names` may map a row's name to its route (A/A); `slower` multiplies single rows' medians.
+    Its environment has the engines alone. `names` may map a row's name to its route (A/A); `slower` multiplies single
+    rows' medians.
     """
     routes = dict(names) if isinstance(names, Mapping) else {name: name for name in names}
     pairs = list(dict.fromkeys([*((batch, 1) for batch in batches), *((1, count) for count in users)]))
@@ -129,7 +133,8 @@ def synthetic_run(
             visits[cell].append(visit(cell, block, position, latencies))
     options = {"blocks": blocks, "seconds": 8, "warm_up": 2, "quick": False, "seed": 1}
     parity = {route: {"agrees": True, "cosine": 0.9999, "why": ""} for route in routes.values()}
-    return Run(study, "2026-01-02T03:04:05Z", method, options, {}, parity, list(visits.items()), ended="finished")
+    measured = options, {"engines": ENGINES}, parity, list(visits.items())
+    return Run(study, "2026-01-02T03:04:05Z", method, *measured, ended="finished")
 
 
 def visit(cell: Cell, block: int, position: int, latencies_ms: NDArray[np.float64]) -> Visit:
@@ -137,6 +142,7 @@ def visit(cell: Cell, block: int, position: int, latencies_ms: NDArray[np.float6
     calls, mean = len(latencies_ms), float(latencies_ms.mean()) if len(latencies_ms) else None
     steady = calls * (mean or 0.0) / 1e3 / cell.users
     tensor = cell.route != "jpeg-http"
+    server = "triton" if tensor else "jpeg-http"
     grpc = WAYS[cell.route].format.protocol == "gRPC"
     counted = calls + 2 * cell.users
     # Published: every HTTP call has a connection of its own, gRPC calls that overlap share one.
@@ -160,6 +166,12 @@ def visit(cell: Cell, block: int, position: int, latencies_ms: NDArray[np.float6
         sent_bytes=round(counted * cell.batch * (TENSOR_BYTES if tensor else JPEG_BYTES) * 1.002),
         received_bytes=counted * cell.batch * (5_200 if tensor else 13_000),
         client_cpu=0.12 if tensor else 0.08,
+        cpu_ms={
+            "client": counted * 0.5,
+            "edge": counted * 0.3,
+            server: counted * (mean or 1.0),
+            "torchserve": 2.0 * steady,
+        },
         server_requests=counted,
         model_executions=counted if tensor else None,
     )

@@ -20,18 +20,19 @@ def test_a_route_against_itself_shows_no_difference() -> None:
     for _, visits in made.cells:
         del visits[-1]
     assert [visit.block for visit in list(aa.quick_runs(made, 3))[1].cells[0][1]] == [1, 2, 3]
-    rows = aa.judge(made)
+    rows = aa.judge(made, 3)
     assert [(row["batch"], row["users"], row["measure"], row["runs"]) for row in rows] == [
         (1, 1, "p50_ms", RUNS - 1),
         (1, 1, "images_per_s", RUNS - 1),
     ]
     assert all(row["same"] >= RUNS - 2 for row in rows)
     assert all((row.width or 0) > 1 for row in rows)
+    assert set(rows[0].cpu_widths) == {"all", "client", "edge", "servers"}
 
 
 def test_a_difference_is_seen() -> None:
     """One name is twice as slow: no quick run misses it, and the texts say it."""
-    for row in aa.judge(run(slower={"onnx-http A": 2.0})):
+    for row in aa.judge(run(slower={"onnx-http A": 2.0}), 3):
         assert row["same"] == 0
         assert len(row["different"]) == RUNS
         assert "onnx-http" in row["different"][0]

@@ -13,11 +13,12 @@ from bench import words
 from bench.analysis.analysis import analyse, doubt_what_may_be_chance
 from bench.measure.measured import GATE, Run, Visit
 from bench.measure.split import PARTS
+from bench.report import report
 from bench.result import NO_DIFFERENCE, NO_VERDICT, SAME, Analysis, Judged, Ratio
 from bench.studies import fiveway
 from bench.studies.study import P50, PER_SECOND
 from locustfiles.clients.policy import COLD, PUBLISHED, SHARED
-from tests.unit.bench_runs import TENSOR_BYTES, cell_id, change, median_ms, synthetic_run, to, visit
+from tests.unit.bench_runs import ENGINE, ENGINES, TENSOR_BYTES, cell_id, change, median_ms, synthetic_run, to, visit
 
 ONE: dict[str, Any] = {"batches": (1,), "users": (1,)}
 HTTP, GRPC = "onnx-http", "onnx-grpc"
@@ -69,6 +70,54 @@ def test_cells_have_the_numbers_that_were_drawn() -> None:
     assert cost.value == pytest.approx(2 / 3600 / throughput.value * 1e6)
     assert cost.high == pytest.approx(2 / 3600 / throughput.low * 1e6)
     assert cost.low < cost.value < cost.high
+
+
+@pytest.mark.parametrize(
+    ("fact", "other", "why"),
+    [
+        ("threads", 1, "compute threads: 2 against 1"),
+        ("precision", "FP16", "precision: FP32 against FP16"),
+        ("device", "cuda", "device: cpu against cuda"),
+        ("instances", 4, "model instances: 1 against 4"),
+    ],
+)
+def test_unequal_engines_are_no_difference_of_format(fact: str, other: Any, why: str) -> None:
+    """The factor is named, and the ratio is there. Two models of one server with the same are compared as they are."""
+    run = pair(names=(HTTP, GRPC, "jpeg-http"))
+    run.environment = {"engines": ENGINES | {"jpeg-http": ENGINE | {fact: other}}}
+    ratios = [one for one in analyse(run).ratios if one.main]
+    found = {one.kind: one for one in ratios if one.kind == "protocol" or one.a_name == HTTP}
+    assert found["format"].verdict == NO_VERDICT
+    assert f"{why}: never called a format difference" in found["format"].text
+    assert found["format"].why[0] == why
+    assert found["format"].low
+    assert found["protocol"].verdict != NO_VERDICT
+    run.environment = {}
+    (unknown,) = (one for one in analyse(run).ratios if one.main and one.a_name == HTTP)
+    assert "are not known: never called a format difference" in unknown.text
+
+
+def test_a_call_costs_cpu_time() -> None:
+    """Per image: of the client, the edge and the server behind it, and of all; ratios of it, and with the encoding."""
+    analysis = analyse(pair(batches=(8,), users=()))
+    found = cell(analysis)
+    parts = {part: interval.value for part, interval in found.cpu_ms.items()}
+    assert parts["client"] == pytest.approx(0.5 / 8)
+    assert parts["edge"] == pytest.approx(0.3 / 8)
+    assert parts["servers"] == parts["triton"] == pytest.approx(found.mean_ms / 8, rel=0.01)
+    assert parts["all"] == pytest.approx(parts["client"] + parts["edge"] + parts["servers"], rel=1e-3)
+    assert "torchserve" not in parts
+    assert analysis.idle_cpu["torchserve"] == pytest.approx(2 / 1.1)
+    main: Any = next(one for one in analysis.ratios if one.main)
+    assert set(main.cpu) == {"all", "client", "edge", "servers"}
+    assert main.cpu["client"].value == pytest.approx(1)
+    assert abs(np.log(main.encoded.value)) < abs(np.log(main.value))  # both encode for as long
+    assert not any(one.cpu or one.encoded for one in analysis.ratios if not one.main)
+    assert "CPU time" in report.said(main)
+    # A counter that could not be read, or began anew.
+    without = edited(to(cpu_ms={"client": 5.0}), batches=(8,), users=())
+    assert cell(without, GRPC).cpu_ms == {"client": cell(without, GRPC).cpu_ms["client"]}
+    assert set(next(one for one in without.ratios if one.main).cpu) == {"client"}
 
 
 def test_percentiles_need_calls() -> None:

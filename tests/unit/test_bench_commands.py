@@ -38,7 +38,7 @@ def test_what_is_no_choice_is_refused(arguments: list[str]) -> None:
     ("arguments", "cells", "factors"),
     [
         ("fiveway", 35, {"batch": 5, "users": 3}),
-        ("fiveway --quick --routes onnx-http,trt-http --policy cold,pooled", 20, {"users": 3, "policy": 2, "batch": 3}),
+        ("fiveway --quick --routes onnx-http,trt-http --policy cold,pooled", 12, {"users": 2, "policy": 2, "batch": 2}),
         ("fiveway --batches 1 --concurrency 4 --distance 0ms-100mbit,9ms-9mbit", 20, {"users": 2, "distance": 2}),
         ("fiveway --method published", 35, {"batch": 5, "users": 3}),
         ("frames --quick --routes frames-zmq,frames-grpc", 2, {}),

@@ -31,6 +31,7 @@ CHANGES: dict[str, tuple[str, object, str]] = {
     "model-config": ("environment/model/config_sha256", "ee", "against ee"),
     "weights": ("environment/model/weights", "random", "real against random"),
     "providers": ("environment/providers/efficientnet_lite0_trt", ON_THE_CPU, "_trt CPUExecutionProvider"),
+    "engines": ("environment/engines/onnx/threads", 1, "against onnx ONNX Runtime, cpu, FP32, 1 thread,"),
     "triton": ("environment/triton", "2.60.0", "2.51.0 against 2.60.0"),
     "envoy": ("environment/envoy/version", "1.41.0", "1.40.0 against 1.41.0"),
     "envoy-config": ("environment/envoy/config_sha256", "ee", "against ee"),

@@ -237,3 +237,38 @@ def test_without_docker_bytes_are_not_counted(stack: Stack, monkeypatch: pytest.
     found = delta(before, read(DIRECT, "m"))
     assert (found.server_requests, found.connections, found.reasons) == (5, 5, [])
     assert (found.sent_bytes, found.received_bytes) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("place", "first", "then"),
+    [
+        ("cpuacct/docker/{}/cpuacct.usage", "5000000\n", "25000000\n"),
+        ("docker/{}/cpu.stat", "usage_usec 5000\nuser_usec 1\n", "usage_usec 25000\n"),
+        ("system.slice/docker-{}.scope/cpu.stat", "usage_usec 5000\n", "usage_usec 25000\n"),
+    ],
+)
+def test_the_cpu_time_of_a_service_is_that_of_its_containers(
+    place: str, first: str, then: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the groups of cgroup v1 and v2, by either driver. Whom the host did not name, and what cannot be read, is left
+    out; so is a container that was started anew."""
+    ids = {letter * 64: service for letter, service in zip("abcd", ["triton", "triton", "edge", ""], strict=True)}
+    told = [{"id": id_, "service": service} for id_, service in ids.items() if service]
+    monkeypatch.setenv("FIVEWAY_HOST", json.dumps({"services": told}))
+    monkeypatch.setattr(counters, "CGROUPS", tmp_path)
+    files = [tmp_path / place.format(id_) for id_ in ids]
+    for file in files:
+        file.parent.mkdir(parents=True)
+        file.write_text(first)
+    counters.containers.cache_clear()
+    found = counters.containers()
+    assert {service: len(paths) for service, paths in found.items()} == {"triton": 2, "edge": 1}
+    cell = Cell("onnx-http", "onnx-http", target="http://elsewhere")
+    before = read(cell, "m")
+    files[0].write_text(then)
+    files[2].write_text(first.replace("5", "1"))
+    after = read(cell, "m")
+    assert delta(before, after).cpu_ms == {"triton": 20.0}
+    files[2].unlink()
+    assert delta(before, read(cell, "m")).cpu_ms == {"triton": 20.0}
+    counters.containers.cache_clear()

@@ -59,6 +59,7 @@ HOST: dict[str, Any] = {
         {"model": "m", "provider": "TensorrtExecutionProvider", "nodes": 3},
         {"model": "m", "provider": "CUDAExecutionProvider", "nodes": 2},
     ],
+    "torchserve": {"device": "cpu", "precision": "FP32", "threads": 1},
     "devices": [{"name": "A100", "driver": "550.54"}, {"name": "A100", "driver": "550.54"}],
 }  # fmt: skip
 
@@ -76,6 +77,9 @@ PAGES = {
         'fiveway_execution_provider_nodes{model="m",provider="CUDAExecutionProvider",version="1"} 57\n'
         'fiveway_decoded_photos{model="m_preprocess",provider="DALI",version="1"} 16\n'
         'fiveway_decoded_photos{model="m_preprocess",provider="Pillow",version="1"} 0\n',
+    "http://triton:8002/metrics": 'fiveway_compute_threads{model="m",version="1"} 2\n',
+    "http://triton:8000/v2/models/m/config": '{"instance_group": [{"count": 1, "kind": "KIND_CPU"}]}',
+    "http://jpeg-http:8000/served": '{"photos": {"device": "cpu", "precision": "FP32", "threads": 2, "labels": []}}',
 }  # fmt: skip
 
 
@@ -106,6 +110,7 @@ def test_missing_facts_are_null(collected: Collect, tmp_path: Path) -> None:
     found = collected("edge", host={"commit": None}, pages={})
     for name in ("commit", "services", "providers", "device", "triton"):
         assert found[name] is None
+    assert found["engines"] == {}
     assert {value for name, value in found["model"].items() if name not in ("name", "takes")} == {None}
     assert found["cores"]
 
@@ -126,6 +131,29 @@ def test_every_source_ends_up_in_its_field(collected: Collect) -> None:
     built = {name: MANIFEST[name] for name in ("weights", "weights_source", "build_key")}
     assert found["model"] == {"name": "m", "takes": "photos", "checksum": "ff"} | built
     assert found["versions"]["locust"]
+    onnx = {"library": "ONNX Runtime", "device": "cpu", "precision": "FP32", "threads": 2, "instances": 1}
+    torch = onnx | {"library": "PyTorch"}
+    assert found["engines"] == {"onnx": onnx, "jpeg-http": torch, "torchserve": torch | {"threads": 1}}
+
+
+@pytest.mark.parametrize(
+    ("accelerators", "library", "precision"),
+    [
+        ([], "ONNX Runtime", "FP32 with TF32"),
+        ([{"name": "tensorrt"}], "ONNX Runtime with tensorrt", "FP32 with TF32"),
+        ([{"name": "tensorrt", "parameters": {"precision_mode": "FP16"}}], "ONNX Runtime with tensorrt", "FP16"),
+    ],
+)
+def test_a_gpu_computes_in_what_its_provider_does_by_default(
+    accelerators: list[dict[str, Any]], library: str, precision: str, collected: Collect
+) -> None:
+    """Threads of the CPU say nothing there."""
+    about = {"instance_group": [{"count": 2, "kind": "KIND_GPU"}]}
+    about["optimization"] = {"execution_accelerators": {"gpu_execution_accelerator": accelerators}}  # type: ignore[assignment]
+    pages = PAGES | {"http://triton:8000/v2/models/m/config": json.dumps(about)}
+    found = collected("edge", pages=pages)["engines"]["onnx"]
+    said = {"library": library, "device": "cuda", "precision": precision, "threads": None, "instances": 2}
+    assert found == said
 
 
 ANYWHERE: dict[str, Any] = {

@@ -75,7 +75,7 @@ def test_everybody_can_read_the_page(drawn: str) -> None:
     sideways can be reached without a mouse. A verdict is a word and a sign and a colour, in light and in dark."""
     page = ElementTree.fromstring(drawn)
     images = [svg.attrib for svg in page.iter(SVG)]
-    assert len(images) == len(list(page.iter("figcaption"))) == 6
+    assert len(images) == len(list(page.iter("figcaption"))) == 7
     assert all(image["role"] == "img" and re.search(r"\d", image["aria-label"]) for image in images)
     scopes = [found.get("scope") for found in page.iter("th")]
     assert set(scopes) == {"row", "col"}

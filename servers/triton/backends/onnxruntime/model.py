@@ -60,7 +60,7 @@ class TritonPythonModel:
         self._strings = {t.name for t in self._engine.signature.inputs if t.data_type == "TYPE_STRING"}
         # A config cannot say "scalar": it says dims [1].
         self._scalars = {t.name for t in self._engine.signature.inputs if not t.dims} if not self._batching else set()
-        self._gauges = self._export_providers(args)
+        self._gauges = [*self._export_providers(args), *self._export_threads(args, engine.threads(config))]
 
     def execute(self, requests: Sequence[Any]) -> list[Any]:
         """Answer every request, in order. Never raises: an exception here would fail all of them."""
@@ -133,17 +133,26 @@ class TritonPythonModel:
             return []
         listed = ", ".join(f"{provider} ({count} node{'s' * (count > 1)})" for provider, count in nodes.items())
         print(f"onnxruntime: {model} version {version} runs on {listed or 'no node at all'}", flush=True)
-        family = pb_utils.MetricFamily(
-            name="fiveway_execution_provider_nodes",
-            description="Graph nodes that each ONNX Runtime execution provider ran in the model's first inference",
-            kind=pb_utils.MetricFamily.GAUGE,
-        )
-        # Triton drops a metric when nothing holds it any more.
-        held = [family]
-        for provider, count in nodes.items():
-            held.append(family.Metric(labels={"model": model, "version": version, "provider": provider}))
-            held[-1].set(count)
-        return held
+        about = "Graph nodes that each ONNX Runtime execution provider ran in the model's first inference"
+        labelled = [({"model": model, "version": version, "provider": one}, count) for one, count in nodes.items()]
+        return _gauge("fiveway_execution_provider_nodes", about, labelled)
+
+    def _export_threads(self, args: dict[str, str], threads: int) -> list[Any]:
+        """Write to the metrics how many threads compute a batch, where a CPU does."""
+        if args["model_instance_kind"] != "CPU":
+            return []
+        labels = {"model": args["model_name"], "version": args["model_version"]}
+        return _gauge("fiveway_compute_threads", "Threads that compute one batch", [(labels, threads)])
+
+
+def _gauge(name: str, about: str, values: Sequence[tuple[dict[str, str], int]]) -> list[Any]:
+    """A metric with these labels and values, in parts that must be held: Triton drops what nothing holds."""
+    family = pb_utils.MetricFamily(name=name, description=about, kind=pb_utils.MetricFamily.GAUGE)
+    held = [family]
+    for labels, value in values:
+        held.append(family.Metric(labels=labels))
+        held[-1].set(value)
+    return held
 
 
 def _self_test() -> None:
