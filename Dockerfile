@@ -91,7 +91,7 @@ RUN apt-get update \
     && useradd --uid 65532 --create-home --home-dir /home/fiveway --shell /usr/sbin/nologin fiveway
 COPY --from=triton-files /files /
 COPY gateways/__init__.py /app/gateways/
-COPY gateways/core/__init__.py gateways/core/errors.py gateways/core/health.py gateways/core/image.py gateways/core/preprocess.py gateways/core/recently gateways/core/serving.py /app/gateways/core/
+COPY gateways/core/__init__.py gateways/core/errors.py gateways/core/health.py gateways/core/image.py gateways/core/preprocess.py gateways/core/recently gateways/core/serving.py gateways/core/threads.py /app/gateways/core/
 COPY servers/__init__.py servers/swap.py /app/servers/
 COPY servers/triton /app/servers/triton
 RUN SOURCE_DATE_EPOCH=0 python3 -m compileall -q /app/gateways /app/servers \
@@ -121,7 +121,7 @@ COPY requirements/triton-jpeg.txt /tmp/
 COPY compose/build/pip-install /usr/local/bin/pip-install
 RUN --mount=type=secret,id=ca pip-install /tmp/triton-jpeg.txt --target /app
 COPY gateways/__init__.py /app/gateways/
-COPY gateways/core/__init__.py gateways/core/errors.py gateways/core/health.py gateways/core/image.py gateways/core/preprocess.py gateways/core/recently gateways/core/serving.py /app/gateways/core/
+COPY gateways/core/__init__.py gateways/core/errors.py gateways/core/health.py gateways/core/image.py gateways/core/preprocess.py gateways/core/recently gateways/core/serving.py gateways/core/threads.py /app/gateways/core/
 COPY servers/__init__.py servers/swap.py /app/servers/
 COPY servers/triton/*.py servers/triton/providers servers/triton/serve servers/triton/serve-gpu /app/servers/triton/
 RUN SOURCE_DATE_EPOCH=0 python3 -m compileall -q /app/gateways /app/servers \

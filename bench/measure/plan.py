@@ -11,8 +11,8 @@ from locustfiles.study_routes import fiveway
 
 FAIR, PUBLISHED_METHOD = "fair", "published"
 
-FULL_BLOCKS, FULL_WINDOW = 5, Window(seconds=5.0, warm_s=1.0)
-QUICK_BLOCKS, QUICK_WINDOW = 6, Window(seconds=1.5, warm_s=0.4)
+FULL_BLOCKS, FULL_WINDOW = 8, Window(seconds=3.0, warm_s=0.7)
+QUICK_BLOCKS, QUICK_WINDOW = 6, Window(seconds=1.3, warm_s=0.4)
 """For batch 1; see scaled()."""
 START_S = 0.4
 """Seconds of a visit besides its warm-up and window, for the estimate of the time left."""
