@@ -136,7 +136,7 @@ class Study:
     no_gate: str = ""
     """Why a load process may use more than GATE of a core here, as a sentence; empty: it may not."""
     seconds: float = 4.0
-    """Of a visit; the quick form takes a quarter of it."""
+    """Of a visit; the quick form takes a sixth of it."""
     least: Callable[[Cell], float] = lambda cell: 0.0
     """Seconds that a visit takes at least, for long calls: a p50 needs 10 of them in all blocks together."""
     warm_s: float = 1.0
