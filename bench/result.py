@@ -219,6 +219,9 @@ class Found(Record, kw_only=True):
     cpu_ms: dict[str, Interval] = msgspec.field(default_factory=dict)
     """CPU time per image: of all parts (EVERY), of the client, of the edge and of each service behind it; {} where it
     was not read."""
+    energy_j: Interval | None = None
+    """Of the GPUs per image."""
+    gpu_utilization: float | None = None
     encode_ms: float | None = None
     """Client encode, before the clock."""
     decode_ms: float | None = None

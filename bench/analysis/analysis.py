@@ -124,6 +124,8 @@ def _measure(run: Run, cell: Cell, all_visits: Sequence[Visit], price: float | N
         client_cpu_ms=_plain(_mean(v.client_cpu * v.counted_s / v.requests * 1e3 for v in visits if v.requests)),
         server_cpu_ms=_plain(_mean(v.stages_ms.get(SERVER_CPU) for v in visits)),
         cpu_ms={part: estimate.interval for part, estimate in cpu.items()},
+        energy_j=_interval(cost.energy(cell, visits)),
+        gpu_utilization=_mean(v.gpu_utilization for v in visits),
         encode_ms=_mean(v.encode_ms for v in visits),
         decode_ms=_mean(v.decode_ms for v in visits),
         split={part: sum(parts[part] for parts in splits) / len(splits) for part in splits[0]} if splits else None,

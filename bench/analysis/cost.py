@@ -36,6 +36,14 @@ def estimates(cell: Cell, visits: Sequence[Visit]) -> dict[str, Estimate]:
     return found
 
 
+def energy(cell: Cell, visits: Sequence[Visit]) -> Estimate | None:
+    """Joules of the GPUs per image; None where a visit did not count them."""
+    images = {visit.block: (visit.requests + visit.failures) * cell.batch for visit in visits}
+    if not visits or not all(visit.energy_j and images[visit.block] for visit in visits):
+        return None
+    return Estimate({visit.block: (visit.energy_j or 0.0) / images[visit.block] for visit in visits})
+
+
 def idle(run: Run) -> dict[str, float]:
     """CPU-milliseconds per second of each service while other routes were measured: what it takes without a call, for
     health checks and waiting threads."""

@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 from urllib.parse import quote
 
@@ -32,7 +33,7 @@ from locustfiles.routes import Route
 from locustfiles.settings import DIRECT, EDGE, direct_address, native
 from locustfiles.study_routes import WAYS
 
-EDGE_STATISTICS, TRITON = "edge:9901", "triton:8000"
+EDGE_STATISTICS, TRITON, TRITON_METRICS = "edge:9901", "triton:8000", "triton:8002"
 LISTENER = "listener.0.0.0.0_8080.downstream_cx_total"
 # The edge's health check asks the edge itself: a connection and an answer without a server, each time.
 OWN_ANSWERS = "http.edge.rq_direct_response"
@@ -76,6 +77,8 @@ class Snapshot:
     triton: Counts
     cpu: tuple[Counts, Counts]
     """ns by Compose service, before and after this reading's own questions to the servers."""
+    gpu: Counts
+    """Of all GPUs that Triton sees: `energy_j` since it started, `utilization` (0 to 1) of its last sample."""
     reasons: tuple[str, ...]
 
 
@@ -97,6 +100,8 @@ class Delta:
     model takes photos `.decode`; else empty."""
     cpu_ms: dict[str, float] = field(default_factory=dict)
     """CPU time by Compose service."""
+    energy_j: float | None = None
+    gpu_utilization: float | None = None
     reasons: list[str] = field(default_factory=list)
 
 
@@ -110,11 +115,12 @@ def read(cell: Cell, served: str) -> Snapshot:
     at_first = _cpu(containers())
     start = _try(reasons, "the network interfaces", _network)
     edge, triton = _servers(cell, served, reasons)
+    gpu = _try(reasons, f"the GPU's counters ({TRITON_METRICS})", _gpu) if _host().get("devices") else Counter()
     taken = time.monotonic()
     network = _since(_own, start) if start else start
     if start and (end := _try(reasons, "the network interfaces", _network)):
         _own.update(_since(start, end))
-    return Snapshot(cell, taken, network, edge, triton, (at_first, _cpu(containers())), tuple(reasons))
+    return Snapshot(cell, taken, network, edge, triton, (at_first, _cpu(containers())), gpu, tuple(reasons))
 
 
 def delta(before: Snapshot, after: Snapshot) -> Delta:
@@ -141,6 +147,8 @@ def delta(before: Snapshot, after: Snapshot) -> Delta:
         server_requests=None if uncounted else edge.get("successes"),
         # Less than nothing: the container was started anew.
         cpu_ms={name: ns / 1e6 for name, ns in _since(before.cpu[1], after.cpu[0]).items() if ns >= 0},
+        energy_j=after.gpu["energy_j"] - before.gpu["energy_j"] if before.gpu and after.gpu else None,
+        gpu_utilization=after.gpu.get("utilization"),
         reasons=reasons,
     )
     if triton:
@@ -285,14 +293,26 @@ def _network() -> Counts:
     return Counter(sent=sent, received=received, opened=int(values[names.index("ActiveOpens")]))
 
 
+def _host() -> dict[str, Any]:
+    """What the host says (scripts/host-facts); {} where it was not asked."""
+    return dict(json.loads(os.environ.get("FIVEWAY_HOST") or "{}"))
+
+
+def _gpu() -> Counts:
+    with _connection(direct_address(TRITON_METRICS)) as page:
+        text = _get(page, "/metrics")
+    energy = re.findall(r"^nv_energy_consumption\{.*\} (\S+)$", text, re.M)
+    used = re.findall(r"^nv_gpu_utilization\{.*\} (\S+)$", text, re.M)
+    return Counter(energy_j=sum(map(float, energy)), utilization=fmean(map(float, used)))  # type: ignore[arg-type]
+
+
 @functools.cache
 def containers() -> Mapping[str, Sequence[Path]]:
     """Compose service -> the files that count its containers' CPU time, by the ids that the host says (FIVEWAY_HOST).
 
     cgroup v2 has one tree, v1 one per controller. Where a container's group lies depends on the engine's driver.
     """
-    told = json.loads(os.environ.get("FIVEWAY_HOST") or "{}").get("services") or ()
-    services = {container["id"]: container["service"] for container in told if "id" in container}
+    services = {one["id"]: one["service"] for one in _host().get("services") or () if "id" in one}
     root = CGROUPS / "cpuacct"
     found: defaultdict[str, list[Path]] = defaultdict(list)
     for folder, _, files in os.walk(root if root.is_dir() else CGROUPS) if services else ():

@@ -101,6 +101,7 @@ def visit(job: Job) -> Visit:
     result.sent_bytes, result.received_bytes = counted.sent_bytes or 0, counted.received_bytes or 0
     if counted.cpu_ms:
         result.cpu_ms = {CLIENT: sum(share["cpu_ms"] for share in said["done"])} | counted.cpu_ms
+    result.energy_j, result.gpu_utilization = counted.energy_j, counted.gpu_utilization
     result.server_requests, result.model_executions = counted.server_requests, counted.model_executions
     result.reasons = counted.reasons
     if not result.requests:

@@ -108,6 +108,10 @@ class Visit:
     cpu_ms: dict[str, float] = field(default_factory=dict)
     """CPU time in the counted window, of CLIENT (all load processes) and of each Compose service; {} where it cannot
     be read."""
+    energy_j: float | None = None
+    """Of all GPUs of the serving machine in the counted window; None without one."""
+    gpu_utilization: float | None = None
+    """Their mean share of the time in use, 0 to 1, in Triton's last sample (2 s) of the window."""
     server_requests: Count | None = None
     """Successful calls as the server (Triton) or else the edge counted them; None where neither can be read."""
     model_executions: Count | None = None

@@ -377,6 +377,8 @@ class Report:
             "sent, B/image": lambda row: digits(row["sent_bytes_per_image"]),
             "received, B/image": lambda row: digits(row["received_bytes_per_image"]),
             "CPU, ms/image": lambda row: str(row["cpu_ms"].get(EVERY, "–")),
+            "GPU, J/image": lambda row: str(row["energy_j"] or "–"),
+            "GPU in use, %": lambda row: "–" if (used := row["gpu_utilization"]) is None else f"{100 * used:.0f}",
             "client CPU, % of a core": lambda row: "–" if (cpu := row["client_cpu"]) is None else f"{100 * cpu:.0f}",
             "calls per model run": lambda row: digits(row["calls_per_execution"]),
             "p90, ms": lambda row: str(row["p90_ms"] or "–"),

@@ -5,7 +5,8 @@ CRC, which prove that it was received and, if it was text, decoded. The ways of 
 
 - echo-http: FastAPI, asked by the client of every HTTP route here. Behind echo-http-fast it is msgspec and pybase64.
 - echo-httpx: the same server, asked as the original did, by a client in pure Python; echo-http2: that one over HTTP/2.
-- echo-grpc: grpc.aio, a call each; echo-grpc-stream: one stream per user, a message each way per request.
+- echo-grpc: grpc.aio, a call each by grpcio; echo-grpc-light: by the client of every gRPC route here, which is as light
+  as that of echo-http; echo-grpc-stream: one stream of grpcio per user, a message each way per request.
 """
 
 import base64
@@ -95,7 +96,9 @@ def _http(way: str, kind: str, prefix: str = "", http2: bool | None = None) -> R
     return Route(f"{way}-{kind}", path, "echo-http:8000", form, of="echo-http", asks=_asks(kind), modelless=True)
 
 
-def _grpc(way: str, kind: str, *, messages: str = UNARY, entries: int = ENTRIES) -> Route:
+def _grpc(
+    way: str, kind: str, *, messages: str = UNARY, entries: int = ENTRIES, grpcio: bool = True
+) -> Route:
     method = kind.title() if messages == UNARY else f"{kind.title()}Stream"
     answered = getattr(pb, f"{method}Response")
     form = Format(
@@ -104,7 +107,7 @@ def _grpc(way: str, kind: str, *, messages: str = UNARY, entries: int = ENTRIES)
         partial(check_grpc, answered, entries),
         partial(read_grpc, answered),
         max_batch=1,
-        grpcio=True,
+        grpcio=grpcio,
         messages=messages,
     )
     path = f"/fiveway.transport.v1.BaseService/{method}"
@@ -120,6 +123,7 @@ def _asks(kind: str) -> str:
 _HUNDRED = replace(_grpc("", STRUCTURED, entries=HUNDRED), name=HUNDRED_ROW, asks=f"{HUNDRED} entries")
 _ROWS = (
     *(row for kind in KINDS for row in (_http("echo-http", kind), _grpc("echo-grpc", kind))),
+    *(_grpc("echo-grpc-light", kind, grpcio=False) for kind in KINDS),
     *(_http("echo-httpx", kind, http2=False) for kind in KINDS),
     *(_http("echo-http-fast", kind, "fast/") for kind in KINDS),
     *(_http("echo-http2", kind, http2=True) for kind in (STRUCTURED, BINARY)),

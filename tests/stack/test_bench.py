@@ -61,6 +61,24 @@ def test_the_server_s_times_fit_into_the_client_s(found: dict[str, Any]) -> None
         assert (split["decode and preprocess"] > 0) is cell["id"].startswith("jpeg-http"), cell["id"]
 
 
+def test_engines_are_equal_and_cpu_time_is_counted(found: dict[str, Any]) -> None:
+    """Every engine says what it is, and none has more threads than another. The CPU time of the containers is no more
+    than the cores gave in that time; most of it is the server's, whose model computes."""
+    environment = found["environment"]
+    engines = environment["engines"]
+    assert set(engines) == {"onnx", "trt", "jpeg-http", "torchserve"}
+    assert len({(one["device"], one["precision"], one["threads"], one["instances"]) for one in engines.values()}) == 1
+    assert engines["onnx"]["threads"] >= 1
+    for about, cell, visit in answered(found):
+        server = "jpeg-http" if cell["route"] == "jpeg-http" else "triton"
+        parts = {name: visit["cpu_ms"][name] for name in ("client", "edge", server)}
+        assert all(ms > 0 for ms in parts.values()), about
+        # The readings before and after the window are a little apart from it.
+        assert sum(visit["cpu_ms"].values()) < 1.1 * environment["cores"] * 1e3 * (visit["counted_s"] + 0.2), about
+        assert parts[server] == max(visit["cpu_ms"].values()), about
+    assert all("all" in ratio["cpu"] for ratio in found["analysis"]["ratios"] if ratio["encoded"])
+
+
 def test_every_ratio_has_an_interval_or_says_why_not(found: dict[str, Any]) -> None:
     """Protocol, format and engine pairs of every cell are judged, or say why they are not."""
     ratios = found["analysis"]["ratios"]

@@ -16,7 +16,7 @@ DEFAULT = "format"
 FAR, NEAR = "150ms-100mbit", "0ms-100mbit"
 # frames, twice its time: on a busy machine the slowest rows have few calls a second. distance, two blocks of three: its
 # calls are long, and its claims are about longer distances than its quick form has.
-OPTIONS = {"frames": ("--seconds", "1.4"), "distance": ("--blocks", "2")}
+OPTIONS = {"frames": ("--seconds", "1.4", "--blocks", "3"), "distance": ("--blocks", "2")}
 
 pytestmark = pytest.mark.timeout(330)
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.timeout(330)
 @functools.cache
 def quick(study: str) -> dict[str, Any]:
     """The result of its quick form, run when it is first asked for."""
-    return result(finished(study, "--quick", *OPTIONS.get(study, ()), limit_s=300))
+    return result(finished(study, "--quick", *OPTIONS.get(study, ("--blocks", "3")), limit_s=300))
 
 
 def per_row(study: str, number: str, where: str = "") -> dict[str, Any]:
@@ -175,7 +175,7 @@ def test_shared_memory_is_in_huge_pages() -> None:
 def test_a_distance_can_be_put_in_front_of_any_route() -> None:
     """Of the 5-way comparison: far and near in one run; the report names both, and what is far is late."""
     some = ("--routes", "onnx-http,onnx-grpc", "--batches", "1", "--concurrency", "1")
-    folder = finished("fiveway", "--quick", *some, "--distance", f"{NEAR},{FAR}", "--seconds", "1.5")
+    folder = finished("fiveway", "--quick", *some, "--distance", f"{NEAR},{FAR}", "--seconds", "1.5", "--blocks", "3")
     run = result(folder)
     assert {(cell["route"], cell["distance"]) for cell in run["cells"]} == {
         (route, where) for route in ("onnx-http", "onnx-grpc") for where in (NEAR, FAR)

@@ -81,7 +81,7 @@ def between(result: dict[str, Any], a: str, b: str, measure: str = "p50_ms", **w
 
 def base(result: dict[str, Any]) -> tuple[list[float], str]:
     structured, images = (
-        between(result, f"echo-grpc-{kind}", f"echo-http-{kind}", "images_per_s", gather=True)
+        between(result, f"echo-grpc-light-{kind}", f"echo-http-{kind}", "images_per_s", gather=True)
         for kind in ("structured", "binary")
     )
     (one,), slower = structured, [image for image in images if image["verdict"] == "lower"]

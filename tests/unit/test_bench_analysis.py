@@ -114,6 +114,9 @@ def test_a_call_costs_cpu_time() -> None:
     assert abs(np.log(main.encoded.value)) < abs(np.log(main.value))  # both encode for as long
     assert not any(one.cpu or one.encoded for one in analysis.ratios if not one.main)
     assert "CPU time" in report.said(main)
+    on_gpu = cell(edited(to(energy_j=24.0, gpu_utilization=0.5), batches=(8,), users=()), GRPC)
+    assert on_gpu.energy_j.value == pytest.approx(24 / 8 / (on_gpu.requests / on_gpu.blocks))
+    assert (on_gpu.gpu_utilization, found.energy_j) == (0.5, None)
     # A counter that could not be read, or began anew.
     without = edited(to(cpu_ms={"client": 5.0}), batches=(8,), users=())
     assert cell(without, GRPC).cpu_ms == {"client": cell(without, GRPC).cpu_ms["client"]}

@@ -38,6 +38,7 @@ class Stack:
         self.executed: list[tuple[int, int]] = []
         """(images, requests) of each execution of Triton's."""
         self.late: list[tuple[int, int]] = []
+        self.joules = 1000.5
         self.broken = False
         self.paths: set[str] = set()
         self.write()
@@ -80,6 +81,11 @@ class Stack:
             triton = "::172.21.0.3:8001::rq_"
             ours = f"onnx-grpc{triton}success::{self.successes}\nonnx-grpc{triton}error::3\n"
             return f"onnx-grpc::added_via_api::false\n{ours}trt-grpc{triton}success::9\n"
+        if path == "/metrics":
+            return "".join(
+                f'nv_energy_consumption{{gpu_uuid="{gpu}"}} {self.joules / 2}\nnv_gpu_utilization{{gpu_uuid="{gpu}"}} {used}\n'
+                for gpu, used in (("a", 0.5), ("b", 0.9))
+            )
         if self.late:
             self.executed.append(self.late.pop())
         requests = sum(found for _, found in self.executed)
@@ -99,7 +105,7 @@ def stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
     monkeypatch.setattr(counters, "SNMP", found.snmp)
     monkeypatch.setattr(counters, "_own", Counter())
     with answering(lambda _, path, *__: (200, found.page(path).encode(), {})) as port:
-        for name in ("EDGE_STATISTICS", "TRITON"):
+        for name in ("EDGE_STATISTICS", "TRITON", "TRITON_METRICS"):
             monkeypatch.setattr(counters, name, f"127.0.0.1:{port}")
         yield found
 
@@ -272,3 +278,15 @@ def test_the_cpu_time_of_a_service_is_that_of_its_containers(
     files[2].unlink()
     assert delta(before, read(cell, "m")).cpu_ms == {"triton": 20.0}
     counters.containers.cache_clear()
+
+
+def test_energy_is_counted_where_there_are_gpus(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of all of them, for every route: PyTorch computes on them too. Without one Triton's metrics are not asked."""
+    jpeg = cell(route="jpeg-http")
+    assert delta(read(jpeg, "m"), read(jpeg, "m")).energy_j is None
+    assert "/metrics" not in stack.paths
+    monkeypatch.setenv("FIVEWAY_HOST", json.dumps({"devices": [{"name": "A100"}]}))
+    before = read(jpeg, "m")
+    stack.joules += 30
+    found = delta(before, read(jpeg, "m"))
+    assert (found.energy_j, found.gpu_utilization) == (30.0, 0.7)
