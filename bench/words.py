@@ -40,6 +40,11 @@ def one(ratio: Any) -> str:
     return f"{a} is {compared(value, words)} than {b}{limits}"
 
 
+def named(ratio: Any, a: str, b: str) -> dict[str, Any]:
+    """The same ratio between sides of other names."""
+    return {name: ratio[name] for name in ("measure", "verdict", "value", "low", "high")} | {"a_name": a, "b_name": b}
+
+
 def interval(found: Interval, words: tuple[str, str] = SPEED) -> str:
     """A ratio of times with its limits: `17 % slower (16 to 18 %)`, `0.4 % slower (1 % faster to 2 % slower)`."""
     said = compared(found.value, words)

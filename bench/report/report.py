@@ -393,7 +393,7 @@ class Report:
         """What the services take without a call, as a sentence; empty where it was not read."""
         found = self.result.analysis.idle_cpu
         each = ", ".join(f"{service} {digits(ms)}" for service, ms in found.items() if ms >= IDLE_SHOWN)
-        said = "While other routes were measured, services took CPU-milliseconds per second for health checks alone"
+        said = "Without a call, while other routes were measured, services took in CPU-milliseconds per second"
         return f"{said}: {each}." if each else ""
 
     @property

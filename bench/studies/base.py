@@ -54,7 +54,7 @@ def published(cell: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _finding(id_: str, says: str, kind: str, size: float | None, *photos: str) -> dict[str, Claim]:
-    """gRPC against REST, by the original's clients and by two that are as light as each other; equal without a size."""
+    """gRPC against REST, by the original's clients and by this project's; equal without a size."""
     numbers: dict[str, list[str]] = {}
     for row in _PUBLISHED:
         if not photos or row["image"] in photos:
@@ -62,7 +62,7 @@ def _finding(id_: str, says: str, kind: str, size: float | None, *photos: str) -
     theirs = f"REST / gRPC: {', '.join(map(' / '.join, numbers.values()))} s per {CALLS} calls"
     theirs += ", 6.0 to 7.8 times" if kind == STRUCTURED else ""
     where: Mapping[str, Any] = _GATHER | ({"photo": photos} if photos else {})
-    ways = (("a", THEIRS, "by grpcio and httpx, as published"), ("b", LIGHT, "by two clients of like weight"))
+    ways = (("a", THEIRS, "by grpcio and httpx, as published"), ("b", LIGHT, "by two light clients"))
     return {
         f"{id_}{letter}": Claim(
             f"{says}, {clients}",
@@ -74,22 +74,19 @@ def _finding(id_: str, says: str, kind: str, size: float | None, *photos: str) -
 
 
 def answer(result: Any) -> str:
-    """gRPC against REST with all calls at once: by clients of like weight, and by the original's."""
+    """gRPC against REST with all calls at once: by the original's clients, and by this project's."""
     found: dict[tuple[Any, str], list[Any]] = {}
     for pair, cell, ratio in ratios_of(result, PER_SECOND):
         for kind, ways in product((STRUCTURED, BINARY), (LIGHT, THEIRS)):
             if cell["gather"] and pair == tuple(f"{way}-{kind}" for way in ways):
                 found.setdefault((ways, kind), []).append(ratio)
-    if not found:
+    if (THEIRS, STRUCTURED) not in found or (LIGHT, STRUCTURED) not in found:
         return ""
-    structured, images = (
-        words.several("gRPC", "REST", found.get((LIGHT, kind), []), "sizes", amounts=kind != BINARY)
-        for kind in (STRUCTURED, BINARY)
-    )
-    original = words.several("gRPC", "REST", found.get((THEIRS, STRUCTURED), []))
+    original, light = (words.one(words.named(found[ways, STRUCTURED][0], "gRPC", "REST")) for ways in (THEIRS, LIGHT))
+    images = words.several("gRPC", "REST", found.get((LIGHT, BINARY), []), "sizes", amounts=False)
     return (
-        f"With all calls at once and clients of like weight, for structured data {structured}; for images as bytes"
-        f" {images}. By the original's clients, grpcio and httpx, for structured data {original}."
+        f"For structured data with all calls at once, by the original's clients (grpcio and httpx) {original}; by two"
+        f" light clients {light}. For images as bytes, by the light clients, {images}."
     )
 
 
@@ -129,8 +126,8 @@ BASE = Study(
     flaws=(
         "The REST client was httpx, in pure Python; the gRPC client was grpcio, in C. The cost of the client was taken"
         " for the cost of the protocol."
-        " Shown by: rows echo-httpx-* and echo-grpc-*, by its clients, beside echo-http-* and echo-grpc-light-*, by two"
-        " clients of like weight; the CPU time of each stands below.",
+        " Shown by: rows echo-httpx-* and echo-grpc-*, by its clients, beside echo-http-* and echo-grpc-light-*, by light"
+        " ones; the CPU time of each stands in the tables.",
         "The answers differed: a map of 10 entries over REST, of 100 over gRPC."
         " Shown by: all rows answer 10 entries, and their answers are compared; row echo-grpc-structured-100 answers"
         " 100.",

@@ -5,8 +5,8 @@ CRC, which prove that it was received and, if it was text, decoded. The ways of 
 
 - echo-http: FastAPI, asked by the client of every HTTP route here. Behind echo-http-fast it is msgspec and pybase64.
 - echo-httpx: the same server, asked as the original did, by a client in pure Python; echo-http2: that one over HTTP/2.
-- echo-grpc: grpc.aio, a call each by grpcio; echo-grpc-light: by the client of every gRPC route here, which is as light
-  as that of echo-http; echo-grpc-stream: one stream of grpcio per user, a message each way per request.
+- echo-grpc: grpc.aio, a call each by grpcio; echo-grpc-light: by the client of every gRPC route here;
+  echo-grpc-stream: one stream of grpcio per user, a message each way per request.
 """
 
 import base64
