@@ -78,7 +78,7 @@ class Snapshot:
     cpu: tuple[Counts, Counts]
     """ns by Compose service, before and after this reading's own questions to the servers."""
     gpu: Counts
-    """Of all GPUs that Triton sees: `energy_j` since it started, `utilization` (0 to 1) of its last sample."""
+    """Of all GPUs that Triton sees: `energy_mj` since it started, their mean use in `percent` in its last sample."""
     reasons: tuple[str, ...]
 
 
@@ -147,8 +147,8 @@ def delta(before: Snapshot, after: Snapshot) -> Delta:
         server_requests=None if uncounted else edge.get("successes"),
         # Less than nothing: the container was started anew.
         cpu_ms={name: ns / 1e6 for name, ns in _since(before.cpu[1], after.cpu[0]).items() if ns >= 0},
-        energy_j=after.gpu["energy_j"] - before.gpu["energy_j"] if before.gpu and after.gpu else None,
-        gpu_utilization=after.gpu.get("utilization"),
+        energy_j=(after.gpu["energy_mj"] - before.gpu["energy_mj"]) / 1e3 if before.gpu and after.gpu else None,
+        gpu_utilization=after.gpu["percent"] / 100 if after.gpu else None,
         reasons=reasons,
     )
     if triton:
@@ -303,7 +303,7 @@ def _gpu() -> Counts:
         text = _get(page, "/metrics")
     energy = re.findall(r"^nv_energy_consumption\{.*\} (\S+)$", text, re.M)
     used = re.findall(r"^nv_gpu_utilization\{.*\} (\S+)$", text, re.M)
-    return Counter(energy_j=sum(map(float, energy)), utilization=fmean(map(float, used)))  # type: ignore[arg-type]
+    return Counter(energy_mj=round(1000 * sum(map(float, energy))), percent=round(100 * fmean(map(float, used))))
 
 
 @functools.cache

@@ -35,11 +35,18 @@ class Plan:
     method: str = FAIR
 
     def order(self, block: int) -> list[Cell]:
-        """The cells in the order of this block (from 1): drawn by chance, or as they are in the published method."""
-        cells = list(self.cells)
-        if self.method == FAIR:
-            random.Random(f"{self.seed}/{block}").shuffle(cells)
-        return cells
+        """The cells in the order of this block (from 1): drawn by chance, or as they are in the published method.
+
+        Cells that are compared, which differ in their row or target alone, are visited one after the other: the machine
+        changes less between them.
+        """
+        if self.method != FAIR:
+            return list(self.cells)
+        chance = random.Random(f"{self.seed}/{block}")
+        compared: dict[Cell, list[Cell]] = {}
+        for cell in chance.sample(self.cells, len(self.cells)):
+            compared.setdefault(replace(cell, name="", route="", target=""), []).append(cell)
+        return [cell for cells in compared.values() for cell in cells]
 
     @property
     def seconds(self) -> float:

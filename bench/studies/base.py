@@ -126,8 +126,8 @@ BASE = Study(
     flaws=(
         "The REST client was httpx, in pure Python; the gRPC client was grpcio, in C. The cost of the client was taken"
         " for the cost of the protocol."
-        " Shown by: rows echo-httpx-* and echo-grpc-*, by its clients, beside echo-http-* and echo-grpc-light-*, by light"
-        " ones; the CPU time of each stands in the tables.",
+        " Shown by: rows echo-httpx-* and echo-grpc-*, by its clients, beside echo-http-* and echo-grpc-light-*, by"
+        " light ones; the CPU time of each stands in the tables.",
         "The answers differed: a map of 10 entries over REST, of 100 over gRPC."
         " Shown by: all rows answer 10 entries, and their answers are compared; row echo-grpc-structured-100 answers"
         " 100.",

@@ -96,9 +96,7 @@ def _http(way: str, kind: str, prefix: str = "", http2: bool | None = None) -> R
     return Route(f"{way}-{kind}", path, "echo-http:8000", form, of="echo-http", asks=_asks(kind), modelless=True)
 
 
-def _grpc(
-    way: str, kind: str, *, messages: str = UNARY, entries: int = ENTRIES, grpcio: bool = True
-) -> Route:
+def _grpc(way: str, kind: str, *, messages: str = UNARY, entries: int = ENTRIES, grpcio: bool = True) -> Route:
     method = kind.title() if messages == UNARY else f"{kind.title()}Stream"
     answered = getattr(pb, f"{method}Response")
     form = Format(

@@ -82,10 +82,10 @@ class Stack:
             ours = f"onnx-grpc{triton}success::{self.successes}\nonnx-grpc{triton}error::3\n"
             return f"onnx-grpc::added_via_api::false\n{ours}trt-grpc{triton}success::9\n"
         if path == "/metrics":
-            return "".join(
-                f'nv_energy_consumption{{gpu_uuid="{gpu}"}} {self.joules / 2}\nnv_gpu_utilization{{gpu_uuid="{gpu}"}} {used}\n'
-                for gpu, used in (("a", 0.5), ("b", 0.9))
-            )
+            joules, used = self.joules / 2, {"a": 0.5, "b": 0.9}
+            lines = [f'nv_energy_consumption{{gpu_uuid="{gpu}"}} {joules}' for gpu in used]
+            lines += [f'nv_gpu_utilization{{gpu_uuid="{gpu}"}} {share}' for gpu, share in used.items()]
+            return "\n".join(lines) + "\n"
         if self.late:
             self.executed.append(self.late.pop())
         requests = sum(found for _, found in self.executed)

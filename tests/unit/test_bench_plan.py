@@ -17,12 +17,18 @@ def cells() -> tuple[Cell, ...]:
 
 
 def test_every_block_visits_every_cell_once_in_an_order_of_its_own() -> None:
-    """The order is drawn anew for each block, and is the same for the same seed."""
+    """The order is drawn anew for each block, and is the same for the same seed. Rows that are compared come one after
+    the other, in any order among themselves."""
     run = Plan("fiveway", cells(), 3, lambda _: Window(1, 1), seed=7)
     orders = [run.order(block) for block in (1, 2, 3)]
     assert all(Counter(order) == Counter(run.cells) for order in orders)
     assert len({tuple(order) for order in orders}) == 3
     assert orders == [run.order(block) for block in (1, 2, 3)]
+    rows = len(fiveway.ROWS)
+    for order in orders:
+        together = [order[start : start + rows] for start in range(0, len(order), rows)]
+        assert all(len({(cell.batch, cell.users) for cell in some}) == 1 for some in together)
+        assert len({tuple(cell.route for cell in some) for some in together}) > 1
 
 
 def test_the_published_method_keeps_the_order_and_makes_a_client_per_call() -> None:
