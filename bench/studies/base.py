@@ -85,8 +85,8 @@ def answer(result: Any) -> str:
     original, light = (words.one(words.named(found[ways, STRUCTURED][0], "gRPC", "REST")) for ways in (THEIRS, LIGHT))
     images = words.several("gRPC", "REST", found.get((LIGHT, BINARY), []), "sizes", amounts=False)
     return (
-        f"For structured data with all calls at once, by the original's clients (grpcio and httpx) {original}; by two"
-        f" light clients {light}. For images as bytes, by the light clients, {images}."
+        f"For structured data, with all calls at once and two light clients, {light}. By the original's clients, grpcio"
+        f" and httpx, {original}. For images as bytes, by the light clients, {images}."
     )
 
 
