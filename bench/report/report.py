@@ -102,14 +102,15 @@ def said(ratio: Ratio) -> str:
     """A ratio in words, with its case and the factors that differ."""
     why = f" They differ in {words.differing(ratio)}." if ratio.why else ""
     measure = "p50" if ratio.measure == P50 else "images per second"
-    return f"Batch {ratio.batch}, {callers(ratio.users)}, {measure}: {ratio.text}.{besides(ratio)}{why}"
+    return f"Batch {ratio.batch}, {callers(ratio.users)}, {measure}: {ratio.text}.{besides(ratio, ratio.a_name)}{why}"
 
 
-def besides(found: Ratio | Pooled) -> str:
-    """What a ratio is with the client's encoding, and in CPU time: sentences, each with a space before it."""
-    encoded = f" With the encoding of the requests it is {words.interval(found.encoded)}." if found.encoded else ""
-    all_parts = found.cpu.get(EVERY)
-    return encoded + (f" It takes {words.interval(all_parts, words.AMOUNT)} CPU time." if all_parts else "")
+def besides(found: Ratio | Pooled, name: str) -> str:
+    """What the ratio of `name` is with the client's encoding, and in CPU time: sentences, each behind a space."""
+    cpu, encoded = found.cpu.get(EVERY), ""
+    if found.encoded:
+        encoded = f" With the encoding of the requests, {name} is {words.interval(found.encoded)}."
+    return encoded + (f" In CPU time, {name} takes {words.interval(cpu, words.AMOUNT)}." if cpu else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,7 +344,7 @@ class Report:
             pooled = {one.kind: one for one in self.result.analysis.pooled if one.ratios > 1}.get(kind)
             if pooled:
                 whole = f"Over {pooled.ratios} cells, {words.one(pooled.between(first, second))}."
-                cards.append((question, whole, f"{besides(pooled).strip()} Cell by cell, {each}.".strip()))
+                cards.append((question, whole, f"{besides(pooled, first).strip()} Cell by cell, {each}.".strip()))
             else:
                 cards.append((question, words.sentence(each), ""))
         return cards + _most(self.parts[0].serial)
