@@ -226,8 +226,8 @@ def against_itself(options: argparse.Namespace) -> int:
     cells = aa.cells(options.route, options.batches, options.concurrency, options.target)
     check(cells, options)
     window = _window(options, quick=True)
-    blocks = options.runs * (options.blocks or plan.QUICK_BLOCKS)
-    return measure(Plan(AA, tuple(cells), blocks, window, options.seed), options)
+    options.blocks = options.blocks or plan.QUICK_BLOCKS
+    return measure(Plan(AA, tuple(cells), options.runs * options.blocks, window, options.seed), options)
 
 
 def largest_batch(route: str, options: argparse.Namespace) -> int:
@@ -278,7 +278,7 @@ def judged(run: Run, price_per_hour: float | None) -> Analysis:
     """The analysis of a run; of an A/A run, that of its quick runs too."""
     found = analyse(run, price_per_hour=price_per_hour)
     if run.study == AA:
-        found.quick_runs = aa.judge(run, run.options["blocks"] or plan.QUICK_BLOCKS)
+        found.quick_runs = aa.judge(run, run.options["blocks"])
     return found
 
 
