@@ -251,23 +251,23 @@ EXPOSE 8089
 CMD ["locust"]
 
 # ---------------------------------------------------------------- bench
-FROM golang AS grpc-raw
+FROM golang AS raw
 WORKDIR /src
-COPY bench/generators/grpc_raw/go.mod bench/generators/grpc_raw/go.sum ./
+COPY bench/generators/raw/go.mod bench/generators/raw/go.sum ./
 RUN --mount=type=secret,id=ca \
     [ ! -s /run/secrets/ca ] || export SSL_CERT_FILE=/run/secrets/ca; \
     go mod download
-COPY bench/generators/grpc_raw ./
-RUN CGO_ENABLED=0 go build -ldflags=-s -o /usr/local/bin/grpc-raw .
+COPY bench/generators/raw ./
+RUN CGO_ENABLED=0 go build -ldflags=-s -o /usr/local/bin/raw .
 
-# scripts/bench: Locust with the statistics and the report, and the two generators that its latencies are checked against.
+# scripts/bench: Locust with the statistics and the report, and two generators of load besides Locust.
 FROM load AS bench
 RUN apt-get update \
     && apt-get install -y --no-install-recommends wrk \
     && rm -rf /var/lib/apt/lists/*
 COPY requirements/bench.txt /tmp/
 RUN --mount=type=secret,id=ca pip-install /tmp/bench.txt
-COPY --from=grpc-raw /usr/local/bin/grpc-raw /usr/local/bin/grpc-raw
+COPY --from=raw /usr/local/bin/raw /usr/local/bin/raw
 COPY --from=code /app/proto/gen proto/gen
 COPY --from=code /app/models/photos models/photos
 COPY --from=code /app/locustfiles locustfiles

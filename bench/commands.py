@@ -31,7 +31,9 @@ from locustfiles.clients.policy import POLICIES, POOLED
 from locustfiles.payloads import photo_sizes
 from locustfiles.routes import MAX_BATCH, ROUTES
 from locustfiles.study_routes import STUDY_ROUTES, WAYS
-from locustfiles.study_routes.fiveway import BATCHES, CONCURRENCY
+from locustfiles.study_routes.clients import ASKED_BY
+from locustfiles.study_routes.clients import CLIENTS as CLIENT_NAMES
+from locustfiles.study_routes.fiveway import BATCHES, CONCURRENCY, FIVE
 from locustfiles.study_routes.fiveway import ROWS as FIVEWAY_ROWS
 
 AA, FIVEWAY = "aa", "fiveway"
@@ -39,6 +41,11 @@ TARGET_HELP = "where to send requests: edge, direct (past Envoy), or http://host
 DISTANCE_HELP = (
     "added latency and bandwidth between client and edge instead of the study's, like 0ms-100mbit,150ms-100mbit;"
     " needs the profile `transport`"
+)
+LIGHT = "light"
+CLIENT_HELP = (
+    f"client libraries instead of the study's, each for the routes whose protocol it speaks: {LIGHT} (this project's),"
+    f" {', '.join(CLIENT_NAMES)}"
 )
 PRICE_HELP = "price of the serving machine, in any currency; adds the cost per million images"
 RESULT_HELP = "folder of a run, or its result.json"
@@ -89,6 +96,7 @@ def _studies(commands: _Commands) -> None:
         policies = f"connection policies instead of the study's: {', '.join(POLICIES)}"
         command.add_argument("--policy", type=_names, metavar="P,P", help=policies)
         command.add_argument("--distance", type=_names, metavar="D,D", help=DISTANCE_HELP)
+        command.add_argument("--client", type=_names, metavar="C,C", help=CLIENT_HELP)
         if name == FIVEWAY:
             _matrix(command)
             command.add_argument(
@@ -190,7 +198,7 @@ def fiveway(options: argparse.Namespace) -> int:
     factors = {"target": options.target, "policy": options.policy, "route": routes}
     factors["distance"] = options.distance or [""]
     bases = cross(Cell("", "", photo=options.photo, rate=options.rate), **factors)
-    cells = [cell for base in bases for cell in plan.matrix(base, batches, concurrency)]
+    cells = asked_by([cell for base in bases for cell in plan.matrix(base, batches, concurrency)], options.client)
     check(cells, options)
     if options.method == plan.PUBLISHED_METHOD:
         return measure(plan.published(cells, options.seed), options)
@@ -209,6 +217,7 @@ def of_study(options: argparse.Namespace) -> int:
     for name, values in (("policy", options.policy), ("distance", options.distance), ("target", options.target)):
         if values:
             cells = list(dict.fromkeys(replace(cell, **{name: value}) for cell in cells for value in values))
+    cells = asked_by(cells, options.client)
     options.target = list(dict.fromkeys(cell.target for cell in cells))
     check(cells, options)
     # The quick form takes a sixth of the seconds, and a quarter of the warm-up.
@@ -234,6 +243,19 @@ def largest_batch(route: str, options: argparse.Namespace) -> int:
     """The largest batch that the served model takes; raises BadSetting, CallError, OSError."""
     chosen = parsed_settings(Cell(route, route, target=options.target[0]), options.host)
     return MAX_BATCH if chosen.serving.images else model_of(ROUTES[route], chosen).largest
+
+
+def asked_by(cells: Sequence[Cell], clients: Sequence[str] | None) -> list[Cell]:
+    """The cells of each route, by those of the clients that speak its protocol; as they are where none does. Raises
+    BadSetting."""
+    if unknown := [client for client in clients or () if client not in (LIGHT, *CLIENT_NAMES)]:
+        raise settings.BadSetting(f"there is no client {unknown[0]}: choose from {LIGHT}, {', '.join(CLIENT_NAMES)}")
+    found: list[Cell] = []
+    for cell in cells:
+        known = {LIGHT: WAYS[cell.route], **ASKED_BY.get(cell.route, {})}
+        rows = [known[client].name for client in clients or () if client in known] or [cell.name]
+        found += [replace(cell, name=name, route=name) for name in rows]
+    return list(dict.fromkeys(found))
 
 
 def check(cells: Sequence[Cell], options: argparse.Namespace) -> None:
@@ -283,7 +305,7 @@ def judged(run: Run, price_per_hour: float | None) -> Analysis:
 
 
 def cross_check(options: argparse.Namespace) -> int:
-    routes = options.routes or settings.fit(FIVEWAY_ROWS, serving.now())
+    routes = options.routes or settings.fit(FIVE, serving.now())
     cells = cross(Cell("", ""), target=options.target, route=routes, users=options.concurrency)
     check(cells, options)
     window = _window(options, quick=False)

@@ -1,7 +1,7 @@
 """Truth: the same cells by independent generators, and how far off Locust's p50 is in each.
 
-wrk for HTTP, and for gRPC a small client in Go (generators/grpc_raw): other languages, other protocol stacks, other
-clocks, the same bytes. A block visits each cell twice, with Locust and with its generator, taking turns at going first.
+wrk for HTTP, and for gRPC a small client in Go (generators/raw): other languages, other protocol stacks, other clocks,
+the same bytes. A block visits each cell twice, with Locust and with its generator, taking turns at going first.
 
     generator's histogram -> Visit, as Locust's is -> statistics.ratio: Locust's p50 / the generator's, paired by block
 """
@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from bench.analysis import statistics
+from bench.measure import generators
 from bench.measure.cells import settings_of
-from bench.measure.launcher import LoadError
-from bench.measure.measured import INTERRUPTED, Cell, Visit, now
+from bench.measure.launcher import LoadError, Window
+from bench.measure.measured import INTERRUPTED, Cell, Visit, merge, now
 from bench.measure.progress import Progress
 from bench.report import results
 from locustfiles import bounded
@@ -39,8 +40,8 @@ LIMIT_S = WARM_S + DEADLINE_S + 15
 INTERRUPTED_STATUS = 128 + signal.SIGINT
 
 P50 = "p50_ms"
-WRK, GRPC_RAW = "wrk", "grpc-raw"
-GENERATORS: Mapping[str, str] = {"HTTP": WRK, "gRPC": GRPC_RAW}
+WRK, RAW = "wrk", "go"
+GENERATORS: Mapping[str, str] = {"HTTP": WRK, "gRPC": RAW}
 WRK_SCRIPT = Path(__file__).with_name("generators") / "wrk.lua"
 
 
@@ -50,18 +51,12 @@ class GeneratorError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A cell as a generator needs it: the address and the requests."""
+    """A cell as wrk needs it: the address and the requests."""
 
     cell: Cell
-    address: str
-    path: str
-    headers: Mapping[str, str]
+    url: str
     bodies: tuple[bytes, ...]
-    """gRPC: messages. HTTP: whole requests, head and body, as locustfiles.clients.http sends them."""
-
-    @property
-    def generator(self) -> str:
-        return GENERATORS[ROUTES[self.cell.route].format.protocol]
+    """Whole requests, head and body, as locustfiles.clients.http sends them."""
 
 
 def target(cell: Cell, host: str) -> Target:
@@ -77,9 +72,7 @@ def target(cell: Cell, host: str) -> Target:
         head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
         return f"POST {path} HTTP/1.1\r\n{head}\r\n".encode("latin-1") + payload.body
 
-    ready = requests_of(route, chosen)
-    bodies = tuple(payload.body if route.format.protocol == "gRPC" else request(payload) for payload in ready)
-    return Target(cell, address, path, headers, bodies)
+    return Target(cell, f"http://{address}{path}", tuple(map(request, requests_of(route, chosen))))
 
 
 def unfit(cell: Cell) -> str:
@@ -90,27 +83,18 @@ def unfit(cell: Cell) -> str:
     if http and cell.policy != POOLED:
         return f"policy {cell.policy}: wrk keeps one connection per user, choose {POOLED}"
     if cell.policy == PUBLISHED:
-        return f"policy {PUBLISHED}: {GRPC_RAW} connects for every call or for none, choose another"
+        return f"policy {PUBLISHED}: the client in Go connects for every call or for none, choose another"
     return ""
 
 
 def wrk_command(about: Target, seconds: float, files: Sequence[Path]) -> list[str]:
     """wrk for whole seconds, with one connection per user, kept."""
     load = ["-t1", f"-c{about.cell.users}", f"-d{seconds:g}s", "--timeout", f"{DEADLINE_S:g}s"]
-    return [WRK, *load, "-s", str(WRK_SCRIPT), f"http://{about.address}{about.path}", "--", *map(str, files)]
-
-
-def grpc_raw_command(about: Target, seconds: float, files: Sequence[Path]) -> list[str]:
-    """grpc-raw, which warms up by itself."""
-    cell = about.cell
-    options = [f"--users={cell.users}", f"--policy={cell.policy}", f"--warmup-s={WARM_S}", f"--seconds={seconds:g}"]
-    options += [f"--metadata={name}={value}" for name, value in about.headers.items()]
-    options += [f"--deadline-s={DEADLINE_S:g}", f"--address={about.address}", f"--method={about.path}"]
-    return [GRPC_RAW, *options, *map(str, files)]
+    return [WRK, *load, "-s", str(WRK_SCRIPT), about.url, "--", *map(str, files)]
 
 
 def read(about: Target, stdout: str, result: Visit) -> None:
-    """Fill in a Visit from the last line that a generator printed; raises GeneratorError.
+    """Fill in a Visit from the last line that wrk printed; raises GeneratorError.
 
     {"requests", "failures", "errors": {what: calls}, "seconds", "latencies_us": [[latency, calls], ...]}
 
@@ -124,13 +108,12 @@ def read(about: Target, stdout: str, result: Visit) -> None:
         result.errors = {str(text): int(count) for text, count in found["errors"].items()}
         steps = {int(latency): int(count) for latency, count in found["latencies_us"]}
     except (LookupError, TypeError, ValueError, AttributeError) as error:
-        raise GeneratorError(f"{about.generator} printed something else than its result ({error!r})") from None
-    if about.generator == WRK:
-        if requests >= about.cell.users:
-            steps = uncorrected(steps, round(seconds * 1e6) // (requests // about.cell.users))
-        late = result.errors.get("timeout", 0)
-        if not requests - late <= sum(steps.values()) <= requests or min(steps.values(), default=0) < 0:
-            raise GeneratorError(f"{WRK} recorded {sum(steps.values())} latencies of {requests} calls: use wrk 4.1")
+        raise GeneratorError(f"{WRK} printed something else than its result ({error!r})") from None
+    if requests >= about.cell.users:
+        steps = uncorrected(steps, round(seconds * 1e6) // (requests // about.cell.users))
+    late = result.errors.get("timeout", 0)
+    if not requests - late <= sum(steps.values()) <= requests or min(steps.values(), default=0) < 0:
+        raise GeneratorError(f"{WRK} recorded {sum(steps.values())} latencies of {requests} calls: use wrk 4.1")
     latency = Histogram()
     for microseconds, count in steps.items():
         latency.record(microseconds / 1e6, count)
@@ -155,30 +138,40 @@ def uncorrected(steps: Mapping[int, int], interval_us: int) -> dict[int, int]:
     return {latency: count for latency, count in left.items() if count}
 
 
-def generate(about: Target, block: int, seconds: float) -> Visit:
+def generate(cell: Cell, host: str, block: int, seconds: float) -> Visit:
     """One visit to a cell by its generator; a visit that measured nothing says why in `problem`."""
     result = Visit(block, 0, now())
+    generator = GENERATORS[ROUTES[cell.route].format.protocol]
     try:
-        with tempfile.TemporaryDirectory() as folder:
-            files = [Path(folder, str(i)) for i in range(len(about.bodies))]
-            for file, body in zip(files, about.bodies, strict=True):
-                file.write_bytes(body)
-            command = grpc_raw_command
-            if about.generator == WRK:
-                command, seconds = wrk_command, max(1, math.ceil(seconds))
-                if WARM_S:
-                    run(command(about, WARM_S, files), WARM_S + LIMIT_S)
-            read(about, run(command(about, seconds, files), seconds + LIMIT_S), result)
+        if generator == WRK:
+            _by_wrk(target(cell, host), seconds, result)
+        else:
+            program = generators.Program(RAW, ROUTES[cell.route], settings_of(cell, host), cell)
+            with generators.Load(program, Window(seconds, WARM_S)) as load:
+                load.warm()
+                merge(result, load.run())
         if result.failures:
             most = " ".join(max(result.errors, key=result.errors.__getitem__).split())[:200]
-            raise GeneratorError(f"{about.generator}: {result.failures} calls failed, most with {most}")
+            raise GeneratorError(f"{generator}: {result.failures} calls failed, most with {most}")
         if not result.requests:
-            raise GeneratorError(f"{about.generator}: no call ended in {seconds:g} s")
-    except GeneratorError as error:
+            raise GeneratorError(f"{generator}: no call ended in {seconds:g} s")
+    except (GeneratorError, LoadError) as error:
         result.problem = str(error)
     except OSError as error:
-        result.problem = f"the requests for {about.generator} cannot be written: {error}"
+        result.problem = f"{error}: the model builder makes the inputs (start the stack first)"
     return result
+
+
+def _by_wrk(about: Target, seconds: float, result: Visit) -> None:
+    """Raises GeneratorError and OSError."""
+    with tempfile.TemporaryDirectory() as folder:
+        files = [Path(folder, str(i)) for i in range(len(about.bodies))]
+        for file, body in zip(files, about.bodies, strict=True):
+            file.write_bytes(body)
+        seconds = max(1, math.ceil(seconds))
+        if WARM_S:
+            run(wrk_command(about, WARM_S, files), WARM_S + LIMIT_S)
+        read(about, run(wrk_command(about, seconds, files), seconds + LIMIT_S), result)
 
 
 def run(command: Sequence[str], limit_s: float) -> str:
@@ -218,7 +211,7 @@ def cross_check(
     try:
         for block, cell, own_turn in _turns([cell for cell in cells if not why[cell]], blocks, seed):
             progress.next(f"block {block}/{blocks}: {cell.id}, {'Locust' if own_turn else 'the generator'}")
-            visit = measure(cell, block) if own_turn else _generate(cell, host, block, seconds)
+            visit = measure(cell, block) if own_turn else generate(cell, host, block, seconds)
             (locust if own_turn else truth)[cell].append(visit)
             if visit.problem:
                 progress.say(f"{cell.id}: {visit.problem}")
@@ -238,14 +231,6 @@ def _turns(cells: Sequence[Cell], blocks: int, seed: int) -> Iterator[tuple[int,
             locust_first = (i + block) % 2 == 1
             yield block, cell, locust_first
             yield block, cell, not locust_first
-
-
-def _generate(cell: Cell, host: str, block: int, seconds: float) -> Visit:
-    try:
-        about = target(cell, host)
-    except OSError as error:
-        return Visit(block, 0, "", problem=f"{error}: the model builder makes the inputs (start the stack first)")
-    return generate(about, block, seconds)
 
 
 def row(cell: Cell, locust: Sequence[Visit], truth: Sequence[Visit], ended: str = "") -> dict[str, Any]:

@@ -36,6 +36,8 @@ class Format:
     """grpcio: how many messages a call has, one of UNARY, ANSWERS and BOTH."""
     client: Callable[[Endpoint], Client] | None = None
     """Makes the client, from an Endpoint, for another protocol than HTTP/1.1 and gRPC."""
+    generator: str = ""
+    """The program that calls in place of Locust's users: a name in bench/measure/generators.py; empty: they call."""
     turns: int = 1
     """How many different requests of one size are sent in turn: see Images.turn."""
     tolerance: float = 0.0
@@ -60,6 +62,8 @@ class Route:
     headers: Mapping[str, str] = field(default_factory=dict)
     of: str = ""
     """For a study's row that asks an existing route in another way: that route's name, under which Envoy counts it."""
+    client: str = ""
+    """For such a row that differs in the client only: its name; empty: this project's own client."""
     method: str = "POST"
     asks: str = ""
     """If answers are not embeddings: what is asked, in one word. Answers to the same word are equal once read."""

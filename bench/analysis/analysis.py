@@ -7,7 +7,7 @@ claimed factor alone.
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import combinations
+from itertools import combinations, product
 from typing import Final, Literal
 
 from bench import words
@@ -247,7 +247,10 @@ def _plain(value: float | None) -> Interval | None:
 
 
 def _pairs(cells: Sequence[Measured], pairs: Mapping[tuple[str, str], str]) -> list[tuple[str, Measured, Measured]]:
-    """(kind, a, b) of cells that share every factor but the row's own; of EDGE, every factor but the target."""
+    """(kind, a, b) of cells that share every factor but the row's own; of EDGE, every factor but the target.
+
+    Where a row was not measured, those that ask the same route by other clients stand for it.
+    """
     groups: dict[Cell, dict[str, Measured]] = {}
     targets: dict[Cell, dict[str, Measured]] = {}
     for one in cells:
@@ -255,9 +258,19 @@ def _pairs(cells: Sequence[Measured], pairs: Mapping[tuple[str, str], str]) -> l
         targets.setdefault(replace(one.cell, target=""), {})[one.cell.target] = one
     found = []
     for group in groups.values():
-        found += [(kind, group[a], group[b]) for (a, b), kind in pairs.items() if a in group and b in group]
+        for (a, b), kind in pairs.items():
+            for first, second in product(*(_stand_for(name, group) for name in (a, b))):
+                same = (first.cell.name, second.cell.name) == (a, b)
+                found.append((kind if same else f"{kind} and client", first, second))
         found += [(ITSELF, a, b) for a, b in combinations(group.values(), 2) if a.cell.route == b.cell.route]
     return found + [(EDGE, one["edge"], one["direct"]) for one in targets.values() if {"edge", "direct"} <= one.keys()]
+
+
+def _stand_for(name: str, group: Mapping[str, Measured]) -> list[Measured]:
+    if name in group:
+        return [group[name]]
+    ways = [(one, WAYS.get(one.cell.route)) for one in group.values()]
+    return [one for one, way in ways if way and way.client and way.of == name]
 
 
 def _ratio(run: Run, kind: str, a: Measured, b: Measured, measure: Literal["p50_ms", "images_per_s"]) -> Ratio:

@@ -2,12 +2,13 @@
 
 workers listen -> users warm up, unrecorded -> all idle: counters are read -> users go -> the window closes, all idle:
 counters are read -> the workers' shares are merged.
+
+A row with Format.generator is loaded by another program in the same steps (generators.py).
 """
 
 import os
 import time
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -16,10 +17,10 @@ from gevent.monkey import get_original
 from locust import runners
 from locust.env import Environment
 
-from bench.measure import counters
+from bench.measure import counters, generators
 from bench.measure.cells import settings_of
 from bench.measure.launcher import Job, LoadError
-from bench.measure.measured import CLIENT, Cell, Visit, timed_ms
+from bench.measure.measured import CLIENT, Cell, Visit, merge, timed_ms
 from bench.measure.meter import CellUser, Meter
 from bench.measure.ports import free_port
 from locustfiles import serving, settings, tensors, toxiproxy
@@ -27,7 +28,7 @@ from locustfiles.calls import model_of, requests_of
 from locustfiles.clients import CallError, grpcio
 from locustfiles.clients.policy import COLD, PUBLISHED, SHARED
 from locustfiles.payloads import Images, photos
-from locustfiles.recorder import Histogram
+from locustfiles.routes import Route
 from locustfiles.study_routes import WAYS
 
 WORKERS = 2
@@ -42,8 +43,8 @@ runners.HEARTBEAT_LIVENESS = round(LIMIT_S)
 
 
 def visit(job: Job) -> Visit:
-    """The result of one visit. Forks the workers, and is their master. Raises LoadError."""
-    cell, window, result = job.cell, job.window, job.result
+    """The result of one visit. Raises LoadError."""
+    cell, result = job.cell, job.result
     route = WAYS[cell.route]
     chosen = settings_of(cell, job.host)
     try:
@@ -54,15 +55,63 @@ def visit(job: Job) -> Visit:
         raise LoadError(f"{cell.route}: {error}") from error
     except OSError as error:
         raise LoadError(f"{cell.route}: {error}: the model builder makes the inputs (docker compose up)") from error
-    user = type(cell.route, (CellUser,), {"route": route, "chosen": chosen})
     workers = 1 if cell.policy in (SHARED, PUBLISHED) or cell.gather else min(WORKERS, cell.users)
-    port = free_port()
-    children = [_fork_worker(port, cell, user, i, workers, job) for i in range(workers)]
-    if cell.distance:  # after the fork: to find the proxy by its name starts a thread
+    load = _by_program if route.format.generator else _by_locust
+    read = partial(counters.read, cell, served)
+    at_first, before, after, shares = load(job, route, chosen, workers, read)
+
+    merge(result, shares)
+    # The published method reads its counters around its warm-up too.
+    counted = counters.delta(at_first if job.window.calls else before, after)
+    # A kept connection is made in the warm-up; a cold one belongs to its call.
+    made = counters.delta(before if cell.policy in (COLD, PUBLISHED) else at_first, after)
+    result.stages_ms |= counted.triton_stages_ms
+    result.connections, result.edge_connections = made.connections, made.edge_connections
+    result.sent_bytes, result.received_bytes = counted.sent_bytes or 0, counted.received_bytes or 0
+    if counted.cpu_ms:
+        result.cpu_ms = {CLIENT: sum(share["cpu_ms"] for share in shares)} | counted.cpu_ms
+    result.energy_j, result.gpu_utilization = counted.energy_j, counted.gpu_utilization
+    result.server_requests, result.model_executions = counted.server_requests, counted.model_executions
+    result.reasons = counted.reasons
+    if not result.requests:
+        why = max(result.errors, key=result.errors.__getitem__, default="no call ended in time")
+        result.problem = f"{cell.route}: no call succeeded: {why}"
+    return result
+
+
+type _Read = Callable[[], counters.Snapshot]
+type _Loaded = tuple[counters.Snapshot, counters.Snapshot, counters.Snapshot, Sequence[Mapping[str, Any]]]
+"""The counters before the warm-up, before and after the window, and each load process's share."""
+
+
+def _by_program(job: Job, route: Route, chosen: settings.Settings, workers: int, read: _Read) -> _Loaded:
+    program = generators.Program(route.format.generator, route, chosen, job.cell)
+    if why := program.unfit():
+        raise LoadError(f"{job.cell.route}: {why}")
+    _put_distance(job.cell)
+    at_first = read()
+    with generators.Load(program, job.window, workers) as load:
+        load.warm()
+        before = read()
+        shares = load.run()
+        return at_first, before, read(), shares
+
+
+def _put_distance(cell: Cell) -> None:
+    if cell.distance:
         try:
             toxiproxy.apply(cell.distance)
         except CallError as error:
             raise LoadError(f"{cell.route}: {error}") from error
+
+
+def _by_locust(job: Job, route: Route, chosen: settings.Settings, workers: int, read: _Read) -> _Loaded:
+    """Forks the workers, and is their master."""
+    cell, window = job.cell, job.window
+    user = type(cell.route, (CellUser,), {"route": route, "chosen": chosen})
+    port = free_port()
+    children = [_fork_worker(port, cell, user, i, workers, job) for i in range(workers)]
+    _put_distance(cell)  # after the fork: to find the proxy by its name starts a thread
 
     environment = Environment(user_classes=[user], stop_timeout=0)
     runner = environment.create_master_runner("127.0.0.1", port)
@@ -81,33 +130,15 @@ def visit(job: Job) -> Visit:
             gevent.sleep(0.02)
 
     wait("listening", START_S, "the load processes did not connect")
-    at_first = counters.read(cell, served)
+    at_first = read()
     gevent.spawn(runner.start, cell.users, cell.users)
     gevent.sleep(window.warm_s)
     runner.send_message("hold")
     wait("idle", START_S + DRAIN_S, "the warm-up did not end")
-    before = counters.read(cell, served)
+    before = read()
     runner.send_message("go", {"seconds": window.seconds, "calls": window.calls})
     wait("done", window.seconds + DRAIN_S, "calls did not end")
-    after = counters.read(cell, served)
-
-    merge(result, said["done"])
-    # The published method reads its counters around its warm-up too.
-    counted = counters.delta(at_first if window.calls else before, after)
-    # A kept connection is made in the warm-up; a cold one belongs to its call.
-    made = counters.delta(before if cell.policy in (COLD, PUBLISHED) else at_first, after)
-    result.stages_ms |= counted.triton_stages_ms
-    result.connections, result.edge_connections = made.connections, made.edge_connections
-    result.sent_bytes, result.received_bytes = counted.sent_bytes or 0, counted.received_bytes or 0
-    if counted.cpu_ms:
-        result.cpu_ms = {CLIENT: sum(share["cpu_ms"] for share in said["done"])} | counted.cpu_ms
-    result.energy_j, result.gpu_utilization = counted.energy_j, counted.gpu_utilization
-    result.server_requests, result.model_executions = counted.server_requests, counted.model_executions
-    result.reasons = counted.reasons
-    if not result.requests:
-        why = max(result.errors, key=result.errors.__getitem__, default="no call ended in time")
-        result.problem = f"{cell.route}: no call succeeded: {why}"
-    return result
+    return at_first, before, read(), said["done"]
 
 
 def encode_ms(cell: Cell, chosen: settings.Settings) -> float:
@@ -123,25 +154,6 @@ def encode_ms(cell: Cell, chosen: settings.Settings) -> float:
         model = model_of(route, chosen)
         encode = partial(tensors.encode, route.format.protocol, model, tensors.inputs(model), 0, cell.batch)
     return timed_ms(encode)
-
-
-def merge(result: Visit, shares: Sequence[Mapping[str, Any]]) -> None:
-    """Put the workers' shares together."""
-    latency = Histogram()
-    stages: Counter[str] = Counter()
-    errors: Counter[str] = Counter()
-    for share in shares:
-        latency.merge(share["latency"])
-        stages.update(share["stages_ms"])
-        errors.update(share["errors"])
-    result.latency, result.errors, result.decode_ms = latency.encode(), dict(errors), shares[0]["decode_ms"]
-    for name in ("steady_s", "counted_s", "client_cpu", "oldest_unanswered_s"):
-        setattr(result, name, max(share[name] for share in shares))
-    for name in ("steady_requests", "requests", "failures", "missed", "unanswered"):
-        setattr(result, name, sum(share[name] for share in shares))
-    if result.requests:
-        result.mean_ms = sum(share["sum_ms"] for share in shares) / result.requests
-        result.stages_ms = {name: ms / result.requests for name, ms in stages.items()}
 
 
 def _fork_worker(port: int, cell: Cell, user: type[CellUser], index: int, workers: int, job: Job) -> int:

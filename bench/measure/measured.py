@@ -6,7 +6,8 @@ A *cell* is a combination of factors. A *visit* is one bounded measurement of a 
 
 import statistics
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
@@ -14,11 +15,14 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from locustfiles.clients.policy import POOLED
+from locustfiles.recorder import Histogram
 
 SCHEMA: Final = 2
 GATE = 0.35
 """The most that a load process may use of one core. In trials of these clients against a 10 ms server, p50 was within 6
 % of the truth up to about this share. Above it, latencies include the client's own work."""
+RAMP = 0.15
+"""Share of the window before its steady part: users that begin together arrive together at first."""
 CLIENT = "client"
 type Count = Annotated[int, msgspec.Meta(ge=0)]
 type Natural = Annotated[int, msgspec.Meta(ge=1)]
@@ -126,6 +130,25 @@ class Visit:
     """Why counters are missing, or that others used the servers: a line each."""
     problem: str = ""
     """Why this visit measured nothing: one line. Empty when it did."""
+
+
+def merge(result: Visit, shares: Sequence[Mapping[str, Any]]) -> None:
+    """Put the shares of its load processes together: see Meter.share."""
+    latency = Histogram()
+    stages: Counter[str] = Counter()
+    errors: Counter[str] = Counter()
+    for share in shares:
+        latency.merge(share["latency"])
+        stages.update(share["stages_ms"])
+        errors.update(share["errors"])
+    result.latency, result.errors, result.decode_ms = latency.encode(), dict(errors), shares[0]["decode_ms"]
+    for name in ("steady_s", "counted_s", "client_cpu", "oldest_unanswered_s"):
+        setattr(result, name, max(share[name] for share in shares))
+    for name in ("steady_requests", "requests", "failures", "missed", "unanswered"):
+        setattr(result, name, sum(share[name] for share in shares))
+    if result.requests:
+        result.mean_ms = sum(share["sum_ms"] for share in shares) / result.requests
+        result.stages_ms = {name: ms / result.requests for name, ms in stages.items()}
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ import gevent
 from gevent.event import Event
 
 from bench.measure import split
-from bench.measure.measured import Cell, timed_ms
+from bench.measure.measured import RAMP, Cell, timed_ms
 from bench.measure.plan import arrivals
 from locustfiles import settings
 from locustfiles.clients import Answer
@@ -20,8 +20,6 @@ from locustfiles.recorder import Histogram
 from locustfiles.study_routes import WAYS
 from locustfiles.user import Call, RouteUser
 
-RAMP = 0.15
-"""Share of the window before its steady part: users that begin together arrive together at first."""
 LATE_S = 0.001
 """Open loop: a start that is later than this had to wait for a user."""
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from bench.studies.base import BASE
+from bench.studies.clients import CLIENTS
 from bench.studies.distance import DISTANCE
 from bench.studies.encodings import ENCODINGS
 from bench.studies.fiveway import FIVEWAY
@@ -12,5 +13,5 @@ from bench.studies.study import Study
 from bench.studies.torchserve import TORCHSERVE
 
 STUDIES: Mapping[str, Study] = {
-    study.name: study for study in (FIVEWAY, TORCHSERVE, BASE, ENCODINGS, DISTANCE, FRAMES, FORMAT)
+    study.name: study for study in (FIVEWAY, TORCHSERVE, BASE, ENCODINGS, DISTANCE, FRAMES, FORMAT, CLIENTS)
 }

@@ -28,7 +28,7 @@ from bench.studies.study import (
     Study,
     rows_of,
 )
-from locustfiles.study_routes.fiveway import BATCHES, CONCURRENCY, ROWS, matrix
+from locustfiles.study_routes.fiveway import BATCHES, CONCURRENCY, FIVE, GRPCIO, ROWS, matrix
 
 SOURCE = "github.com/dahlianadkarni/ai_inference_img_similarity at cd9aa5da7ea1"
 SERVER_COMPUTE = "server_compute_ms"
@@ -41,7 +41,7 @@ _TABLES = {
 }
 QUICK_BATCHES, QUICK_CONCURRENCY = (1, 32), (1, 16)
 REFERENCE = "jpeg-http"
-_TRITON = [name for name in ROWS if name != REFERENCE]
+_TRITON = [name for name in FIVE if name != REFERENCE]
 _PROTOCOLS = [("onnx-grpc", "onnx-http"), ("trt-grpc", "trt-http")]
 _FORMATS = [(name, REFERENCE) for name in _TRITON]
 SHOWN = 0.05
@@ -180,6 +180,8 @@ FIVEWAY = Study(
         **dict.fromkeys(_FORMATS, "format"),
         ("trt-http", "onnx-http"): "engine",
         ("trt-grpc", "onnx-grpc"): "engine",
+        (GRPCIO.name, "onnx-grpc"): "client",
+        (GRPCIO.name, "onnx-http"): "protocol and client",
     },
     measures=(
         replace(MEDIAN, published=_beside(P50)),

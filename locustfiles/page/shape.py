@@ -14,8 +14,7 @@ from locust.env import Environment
 
 from locustfiles.routes import ROUTES
 from locustfiles.settings import BadSetting, fit, serving_at
-from locustfiles.study_routes.fiveway import ROWS as FIVEWAY
-from locustfiles.study_routes.fiveway import matrix
+from locustfiles.study_routes.fiveway import FIVE, matrix
 
 NAME = "5-way matrix"
 """Its name in the page's list of shapes."""
@@ -54,14 +53,14 @@ def check(values: Mapping[str, Any], picked: Collection[str]) -> list[str]:
     The form begins with all routes picked: that stands for the five.
     """
     every = set(picked) == set(ROUTES)
-    if others := [name for name in picked if name not in FIVEWAY and not every]:
-        raise BadSetting(f"the {NAME} has no {', '.join(others)}: pick from {', '.join(FIVEWAY)}")
+    if others := [name for name in picked if name not in FIVE and not every]:
+        raise BadSetting(f"the {NAME} has no {', '.join(others)}: pick from {', '.join(FIVE)}")
     if str(values["batch"]) != "1":
         raise BadSetting(f"the {NAME} sets the batch of each step itself: leave batch at 1")
     seconds = str(values["step_seconds"])
     if not seconds.isdecimal() or not 1 <= int(seconds) <= LONGEST_STEP_S:
         raise BadSetting(f"step seconds {seconds}: choose 1 to {LONGEST_STEP_S}")
-    meant = [name for name in FIVEWAY if name in picked]
+    meant = [name for name in FIVE if name in picked]
     return fit(meant, serving_at(values.get("host"))) if every else meant
 
 
@@ -89,7 +88,7 @@ class Matrix(LoadTestShape):
     def _run(self) -> Iterator[Tick]:
         classes, options = self._environment.user_classes_by_name, self._environment.parsed_options
         assert options
-        routes = [name for name in FIVEWAY if name in classes]
+        routes = [name for name in FIVE if name in classes]
         plan = {f"{route} b{batch} c{users}": (route, batch, users) for batch, users in matrix() for route in routes}
         self.states = dict.fromkeys(plan, AHEAD)
         for step, (route, batch, users) in plan.items():

@@ -1,6 +1,6 @@
 """The rows of each study, a file per study. A row is a route of the stack, or another way to ask one.
 
-WAYS has every way to ask: the stack's routes, and the studies' rows.
+WAYS has every way to ask: the stack's routes, each by every client, and the studies' rows.
 """
 
 import os
@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 
 from locustfiles.routes import ROUTES, Route
-from locustfiles.study_routes import base, distance, encodings, fiveway, frames, torchserve
+from locustfiles.study_routes import base, clients, distance, encodings, fiveway, frames, torchserve
 from locustfiles.study_routes.format import ROWS as FORMAT_ROWS
 
 STUDY_ROUTES: Mapping[str, Mapping[str, Route]] = {
@@ -19,20 +19,26 @@ STUDY_ROUTES: Mapping[str, Mapping[str, Route]] = {
     "distance": distance.ROWS,
     "frames": frames.ROWS,
     "format": FORMAT_ROWS,
+    "clients": clients.ROWS,
 }
 """Study -> name of a row -> the way to ask."""
 _SIZES = {"encodings": encodings.MANY, "distance": distance.LIST, "frames": frames.HD}
 
-WAYS: Mapping[str, Route] = dict(ROUTES) | {name: row for rows in STUDY_ROUTES.values() for name, row in rows.items()}
+WAYS: Mapping[str, Route] = (
+    dict(ROUTES)
+    | {name: row for rows in STUDY_ROUTES.values() for name, row in rows.items()}
+    | {row.name: row for rows in clients.ASKED_BY.values() for row in rows.values()}
+)
 
 
 def offered() -> Mapping[str, Route]:
-    """The user classes of the Locust page: the stack's routes, or with STUDY=<name> in the environment a study's
-    rows."""
+    """The user classes of the Locust page: the stack's routes, or with STUDY=<name> in the environment a study's rows,
+    without those that another program asks."""
     name = os.environ.get("STUDY", "")
     if name and name not in STUDY_ROUTES:
         sys.exit(f"fiveway: STUDY={name}: choose from {', '.join(STUDY_ROUTES)}, or leave it empty for the routes")
-    return STUDY_ROUTES[name] if name else ROUTES
+    rows = STUDY_ROUTES[name] if name else ROUTES
+    return {name: row for name, row in rows.items() if not row.format.generator}
 
 
 def first_size() -> str:

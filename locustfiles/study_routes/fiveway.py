@@ -1,12 +1,16 @@
-"""The rows of study `fiveway`, the 5-way comparison, and its matrix of batches and users."""
+"""The rows of study `fiveway`, the 5-way comparison, and its matrix of batches and users.
+
+onnx-grpc has a second row, by grpcio: most programs use it, and it is heavier than this project's own client.
+"""
 
 from collections.abc import Mapping, Sequence
 
 from locustfiles.routes import ROUTES, Route
+from locustfiles.study_routes.clients import ASKED_BY
 
-ROWS: Mapping[str, Route] = {
-    name: ROUTES[name] for name in ("jpeg-http", "onnx-http", "onnx-grpc", "trt-http", "trt-grpc")
-}
+FIVE = ("jpeg-http", "onnx-http", "onnx-grpc", "trt-http", "trt-grpc")
+GRPCIO = ASKED_BY["onnx-grpc"]["grpcio"]
+ROWS: Mapping[str, Route] = {name: ROUTES[name] for name in FIVE} | {GRPCIO.name: GRPCIO}
 BATCHES, CONCURRENCY = (1, 4, 8, 16, 32), (1, 8, 16)
 
 

@@ -69,4 +69,4 @@ def test_the_generators_count_what_the_servers_count(route: str, users: int, sai
 def test_calls_that_fail_are_no_truth(said: dict[str, Any]) -> None:
     """A path that the edge does not know fails every call, and the generator's visit says so."""
     assert re.fullmatch(r"wrk: \d+ calls failed, most with status", said["wrong"]["onnx-http"])
-    assert re.match(r"grpc-raw: \d+ calls failed, most with Unimplemented: ", said["wrong"]["onnx-grpc"])
+    assert re.match(r"go: \d+ calls failed, most with Unimplemented: ", said["wrong"]["onnx-grpc"])

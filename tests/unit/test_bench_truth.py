@@ -56,7 +56,7 @@ def output(steps: Mapping[int, int], seconds: float = 1.0, *, requests: int | No
 
 def read(cell: Cell, stdout: str) -> Visit:
     result = Visit(1, 1, "")
-    truth.read(truth.Target(cell, "edge:8080", "/", {}, ()), stdout, result)
+    truth.read(truth.Target(cell, "http://edge:8080/", ()), stdout, result)
     return result
 
 
@@ -98,10 +98,9 @@ def test_wrk_becomes_a_visit() -> None:
     assert read(HTTP_CELL, output({5000: 1, 20000: 2}, 0.02)).requests == 3, "few calls per connection: as they are"
 
 
-@pytest.mark.parametrize("cell", [HTTP_CELL, GRPC_CELL])
-def test_each_kind_of_error_is_a_failure(cell: Cell) -> None:
+def test_each_kind_of_error_is_a_failure() -> None:
     """They keep their texts; a call beyond wrk's time limit has no latency."""
-    result = read(cell, output({1000: 9}, 0.01, requests=10, status=3, timeout=1))
+    result = read(HTTP_CELL, output({1000: 9}, 0.01, requests=10, status=3, timeout=1))
     assert (result.errors, result.failures, result.requests) == ({"status": 3, "timeout": 1}, 4, 9)
 
 
@@ -153,25 +152,17 @@ def test_wrk_sends_what_locust_sends(name: str, artifacts: Path) -> None:
     assert got[:half] == got[half:] != []
 
 
-def test_the_commands(artifacts: Path) -> None:
-    """Users, seconds, Locust's time limit, policy, metadata, where Locust goes, then the files: gRPC's are messages."""
+def test_wrk_is_told(artifacts: Path) -> None:
+    """Users, seconds, Locust's time limit, where Locust goes, then the files."""
     wrk = truth.wrk_command(truth.target(Cell("trt-http", "trt-http", users=16), HOST), 5, FILES)
     assert wrk[:7] == ["wrk", "-t1", "-c16", "-d5s", "--timeout", "30s", "-s"]
     assert Path(wrk[7]).exists()
     assert wrk[8:] == ["http://edge:8080/v2/models/tiny_trt/infer", "--", "a", "b"]
-    about = truth.target(Cell("trt-grpc", "trt-grpc", batch=4, users=16, policy=SHARED), HOST)
-    assert truth.grpc_raw_command(about, 2.5, FILES) == [
-        *("grpc-raw", "--users=16", "--policy=shared", "--warmup-s=1", "--seconds=2.5", "--metadata=x-route=trt-grpc"),
-        *("--deadline-s=30", "--address=edge:8080", "--method=/inference.GRPCInferenceService/ModelInfer", "a", "b"),
-    ]
-    ready = payloads(ROUTES["trt-grpc"].format.encode, "tiny_trt", artifacts, "224x224", 4)
-    assert about.bodies == tuple(payload.body for payload in ready)
-    assert truth.target(Cell("onnx-grpc", "onnx-grpc", target="direct"), HOST).address == "triton:8001"
-    assert truth.target(Cell("jpeg-http", "jpeg-http", target="http://far:80"), HOST).address == "far:80"
+    assert truth.target(Cell("jpeg-http", "jpeg-http", target="http://far:80"), HOST).url.startswith("http://far:80/")
 
 
 def test_what_no_generator_can_do_is_said() -> None:
-    """wrk keeps its connections, grpc-raw knows three policies, and neither has a schedule."""
+    """wrk keeps its connections, the client in Go knows three policies, and neither has a schedule."""
     for cell, able in (HTTP_CELL, [POOLED]), (GRPC_CELL, [POOLED, SHARED, COLD]):
         for policy in (POOLED, SHARED, COLD, PUBLISHED):
             found = truth.unfit(replace(cell, policy=policy))
@@ -259,10 +250,11 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, s
     ("cell", "code", "problem"),
     [
         (HTTP_CELL, None, "wrk cannot be started"),
-        (GRPC_CELL, None, "grpc-raw cannot be started"),
+        (GRPC_CELL, None, "raw cannot be started"),
         (HTTP_CELL, "print('usage', file=sys.stderr); sys.exit('unable to connect')", "status 1: unable to connect"),
-        (GRPC_CELL, "sys.exit(2)", "status 2: without a word"),
-        (GRPC_CELL, f"print({output({1000: 5}, gone=3, x=1)!r})", "4 calls failed, most with gone"),
+        (GRPC_CELL, "sys.exit(2)", "go ended early, or was killed after its time: without a word"),
+        (GRPC_CELL, "print('idle'); print({})", "go printed something else than its numbers"),
+        (HTTP_CELL, f"print({output({1000: 5}, gone=3, x=1)!r})", "4 calls failed, most with gone"),
         (HTTP_CELL, f"print({output({})!r})", "no call ended"),
     ],
 )
@@ -271,8 +263,8 @@ def test_a_generator_that_fails_is_no_truth(
 ) -> None:
     """It is not there, it fails, its calls fail, or none ends: one line says so."""
     if code is not None:
-        install("wrk" if cell is HTTP_CELL else "grpc-raw", code)
-    assert problem in truth.generate(truth.target(cell, HOST), 1, 0.5).problem
+        install("wrk" if cell is HTTP_CELL else "raw", code)
+    assert problem in truth.generate(cell, HOST, 1, 0.5).problem
 
 
 @pytest.mark.usefixtures("artifacts")
@@ -284,7 +276,7 @@ def test_a_generator_that_does_not_end_is_killed_with_what_it_started(
     started = tmp_path / "pids"
     child = f"p = subprocess.Popen([{sys.executable!r}, '-c', 'import time; time.sleep(600)'])"
     told = f"open({str(started)!r}, 'w').write(f'{{os.getpid()}} {{p.pid}}')"
-    install("grpc-raw", f"{child}\n{told}\ntime.sleep(600)")
+    install("wrk", f"{child}\n{told}\ntime.sleep(600)")
 
     def interrupt() -> None:
         until(lambda: len(started.read_text().split()) == 2, "both process ids")
@@ -293,10 +285,10 @@ def test_a_generator_that_does_not_end_is_killed_with_what_it_started(
     if interrupted:
         threading.Thread(target=interrupt).start()
         with pytest.raises(KeyboardInterrupt):
-            truth.run(["grpc-raw"], 60)
+            truth.run(["wrk"], 60)
     else:
         monkeypatch.setattr(truth, "LIMIT_S", 3.0)
-        assert "did not end in 3.5 s" in truth.generate(truth.target(GRPC_CELL, HOST), 1, 0.5).problem
+        assert "did not end in 4 s" in truth.generate(HTTP_CELL, HOST, 1, 0.5).problem
     until(lambda: not any(map(alive, map(int, started.read_text().split()))), "both to be gone")
 
 
@@ -329,9 +321,14 @@ def check(artifacts: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Check]:
                 done.append((f"locust {cell.id}", block))
                 return visit(block, {1020: 100})
 
-            def generate(about: truth.Target, block: int, seconds: float) -> Visit:
-                done.append((about.generator, block))
-                return visit(block, {1000: 100}, problem="wrk cannot be started" if about.generator == "wrk" else "")
+            whole = truth.generate
+
+            def generate(cell: Cell, host: str, block: int, seconds: float) -> Visit:
+                if cell.route == "onnx-grpc":
+                    return whole(cell, host, block, seconds)
+                generator = truth.GENERATORS[ROUTES[cell.route].format.protocol]
+                done.append((generator, block))
+                return visit(block, {1000: 100}, problem="wrk cannot be started" if generator == "wrk" else "")
 
             monkeypatch.setattr(truth, "generate", generate)
             return truth.cross_check(cells, measure, blocks=3, seconds=0.5, progress=progress, host=HOST), done
@@ -342,7 +339,7 @@ def check(artifacts: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Check]:
 def test_the_sides_take_turns_at_going_first(check: Check) -> None:
     """Each cell is visited once by both in every block, and who begins changes from block to block."""
     _, done = check(GRPC_CELL)
-    locust, other = f"locust {GRPC_CELL.id}", "grpc-raw"
+    locust, other = f"locust {GRPC_CELL.id}", "go"
     assert done == [(locust, 1), (other, 1), (other, 2), (locust, 2), (locust, 3), (other, 3)]
 
 

@@ -1,4 +1,4 @@
-module fiveway/grpc-raw
+module fiveway/raw
 
 go 1.24.0
 

@@ -1,0 +1,122 @@
+"""`clients`: onnx-http and onnx-grpc, each asked by every client library: what is the protocol's, what the library's?
+
+The stack, the model and the bytes of a request are the same in every row of a protocol. What differs between two rows
+of it, besides the library's own code:
+
+- tritonclient makes the request of arrays and reads the answer inside the clock. All others send ready bytes.
+- The clients of Locust's users run under gevent, the ones with asyncio under uvloop, the one in Go in its runtime.
+- Answers are checked after each call, outside the clock and inside the CPU time, except by asyncio's clients and Go's.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from bench import words
+from bench.measure.measured import Cell
+from bench.studies.study import MEDIAN, PER_SECOND, TIME, Claim, Measure, Ratios, Study, cross, ratios_of
+from locustfiles.study_routes.clients import GRPC, HTTP, ROWS
+
+LIGHT = ("onnx-grpc", "onnx-http")
+
+
+def _row(protocol: str, client: str) -> str:
+    return f"onnx-{protocol}-{client}"
+
+
+# gRPC's row and HTTP's, by the clients that a program in this language, or of this project, would choose between.
+STOCK = {
+    "grpcio and requests": (_row("grpc", "grpcio"), _row("http", "requests")),
+    "grpcio and httpx": (_row("grpc", "grpcio"), _row("http", "httpx")),
+    "grpc.aio and aiohttp": (_row("grpc", "grpc-aio"), _row("http", "aiohttp")),
+    "tritonclient": (_row("grpc", "tritonclient"), _row("http", "tritonclient")),
+    "tritonclient with asyncio": (_row("grpc", "tritonclient-aio"), _row("http", "tritonclient-aio")),
+    "Go": (_row("grpc", "go"), _row("http", "go")),
+}
+
+
+def cells(quick: bool) -> list[Cell]:
+    """Batch 1 with 1, 8 and 16 callers, and batch 8 with one; in the quick form batch 1 with one."""
+    one = Cell("", "")
+    if quick:
+        return cross(one, route=list(ROWS))
+    return cross(one, users=(1, 8, 16), route=list(ROWS)) + cross(one, batch=(8,), route=list(ROWS))
+
+
+CLAIMS = {
+    "C1": Claim(
+        "tritonclient takes twice as long as a compiled client",
+        "35 to 40 ms by tritonclient, 15 to 20 ms by perf_analyzer (triton-inference-server/server issue 6464)",
+        Ratios([(_row(one, "tritonclient"), _row(one, "go")) for one in ("http", "grpc")], "higher", size=2.0),
+    ),
+    "C2": Claim(
+        "gRPC has 2 to 3 times lower latency than HTTP",
+        "2 to 3 times lower latency, of tokens in a stream (NVIDIA/TensorRT-LLM pull request 11037)",
+        Ratios([LIGHT, *STOCK.values()], "lower", TIME, size=2.0),
+    ),
+    "C3": Claim(
+        "The client's language changes the transfer, not the time of a call",
+        "transfer 15.0, 4.4 and 211 ms by the client's language, equal times end to end (vllm-project/router pull"
+        " request 283)",
+        Ratios([(_row("grpc", "grpcio"), _row("grpc", "go"))], "equal"),
+    ),
+    "C4": Claim(
+        "Over gRPC a call takes many times as long as it must",
+        "60 ms by tritonclient over gRPC, of which 8 ms are the model's (triton-inference-server/server issue 8558)",
+        Ratios([(_row("grpc", "tritonclient"), "onnx-grpc")], "higher", where={"users": 1}, size=7.5),
+    ),
+    "C5": Claim(
+        "gRPC has 30 times lower latency than REST",
+        "30 times lower latency (ranjanarajendran's ml-serving-comparison)",
+        Ratios([LIGHT, *STOCK.values()], "lower", TIME, size=30.0),
+    ),
+}
+
+
+def answer(result: Any) -> str:
+    """One image, one caller: by the light clients, then by the libraries that differ most."""
+    found: dict[tuple[str, str], Any] = {}
+    for pair, cell, ratio in ratios_of(result):
+        if cell["batch"] == cell["users"] == 1:
+            found[pair] = ratio
+    stock = {name: found[pair] for name, pair in STOCK.items() if pair in found and found[pair]["value"]}
+    if LIGHT not in found or not stock:
+        return ""
+    said = [f"By two clients of the same weight, {words.one(words.named(found[LIGHT], 'gRPC', 'HTTP'))}."]
+    by = sorted(stock, key=lambda name: stock[name]["value"])
+    for name in dict.fromkeys((by[0], by[-1])):
+        said.append(f"By {name}, {words.one(words.named(stock[name], 'gRPC', 'HTTP'))}.")
+    return " ".join(said)
+
+
+def _pairs() -> Mapping[tuple[str, str], str]:
+    found = {LIGHT: "protocol"} | dict.fromkeys(STOCK.values(), "protocol and client")
+    for protocol, clients in (("http", HTTP), ("grpc", GRPC)):
+        found |= {(_row(protocol, client), f"onnx-{protocol}"): "client" for client in clients}
+    return found | {pair: "client" for claim in CLAIMS.values() for pair in claim.shown_by.pairs if pair not in found}
+
+
+CLIENTS = Study(
+    name="clients",
+    question="gRPC against HTTP: how much is the protocol, and how much the client library?",
+    source="",
+    cells=cells,
+    pairs=_pairs(),
+    measures=(MEDIAN, Measure("images per second", PER_SECOND)),
+    columns=("batch", "users"),
+    claims=CLAIMS,
+    answer=answer,
+    of_photos=True,
+    flaws=(
+        "Comparisons of gRPC and HTTP name the protocols and not the clients, which differ by more."
+        " Shown by: every row of a protocol sends the same bytes to the same server.",
+    ),
+    advice=(
+        "Change the client before the protocol: the tables show what each costs in time and in CPU.",
+        "Keep one client for many calls. A new one for every call costs a connection each time.",
+        "Send ready bytes where the same input is sent often: tritonclient makes the request anew in each call.",
+    ),
+    no_gate="The client is what is compared here: its own work is in every number, and its CPU time beside it.",
+    seconds=0.8,
+    warm_s=0.3,
+    blocks=8,
+)

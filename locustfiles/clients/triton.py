@@ -1,0 +1,105 @@
+"""tritonclient, Triton's own Python client, used as its examples do: `infer` makes the request of arrays and `as_numpy`
+reads the answer, both on the clock. Every other client here sends ready bytes and is timed without reading.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import gevent
+import numpy as np
+import tritonclient.grpc
+import tritonclient.http
+from tritonclient.grpc.service_pb2 import ModelInferRequest
+from tritonclient.utils import InferenceServerException, triton_to_np_dtype
+
+from locustfiles.clients import Answer, CallError, Endpoint, Payload
+from locustfiles.payloads import RawTensor
+
+SHAPE = "shape"
+"""The header of an Answer whose body is one FP32 array."""
+# Channels with the same target share a connection unless told otherwise, and no message is too long.
+CHANNEL = [
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.max_send_message_length", -1),
+    ("grpc.max_receive_message_length", -1),
+]
+
+
+def parsed(protocol: str, payload: Payload) -> tuple[str, list[RawTensor], list[str]]:
+    """(model, inputs, names of the outputs) of a request that payloads.kserve made; the model is "" over HTTP, where
+    the path has it."""
+    if protocol == "gRPC":
+        message = ModelInferRequest.FromString(payload.body)
+        about = [(one.name, one.datatype, list(one.shape)) for one in message.inputs]
+        inputs = [RawTensor(*one, raw) for one, raw in zip(about, message.raw_input_contents, strict=True)]
+        return message.model_name, inputs, [one.name for one in message.outputs]
+    start = int(payload.headers["inference-header-content-length"])
+    head, inputs = json.loads(payload.body[:start]), []
+    for one in head["inputs"]:
+        end = start + one["parameters"]["binary_data_size"]
+        inputs.append(RawTensor(one["name"], one["datatype"], one["shape"], payload.body[start:end]))
+        start = end
+    return "", inputs, [one["name"] for one in head["outputs"]]
+
+
+def arguments(library: Any, protocol: str, payload: Payload) -> dict[str, Any]:
+    """The arguments of `infer` for one request, by tritonclient.http or tritonclient.grpc (`library`)."""
+    model, tensors, outputs = parsed(protocol, payload)
+    inputs = []
+    for name, kind, shape, raw in tensors:
+        inputs.append(library.InferInput(name, list(shape), kind))
+        inputs[-1].set_data_from_numpy(np.frombuffer(raw, triton_to_np_dtype(kind)).reshape(shape))
+    return {"model_name": model, "inputs": inputs, "outputs": [library.InferRequestedOutput(name) for name in outputs]}
+
+
+def read(answer: Answer) -> Any:
+    """[N, D], from the answer of a client of this module."""
+    return np.frombuffer(answer.body, np.float32).reshape([int(size) for size in answer.headers[SHAPE].split(",")])
+
+
+def array(result: Any, outputs: Sequence[Any]) -> Answer:
+    """The only output of an InferResult."""
+    (output,) = outputs
+    found = result.as_numpy(output.name())
+    return Answer(found.tobytes(), {SHAPE: ",".join(map(str, found.shape))})
+
+
+class TritonClient:
+    """tritonclient.http or tritonclient.grpc, on one connection of its own."""
+
+    def __init__(self, to: Endpoint, *, protocol: str) -> None:
+        from locustfiles.clients.grpcio import waiting  # only where gevent has patched the standard library
+
+        self._to, self._protocol, self._waiting = to, protocol, waiting
+        self._every: dict[str, Any] = {"headers": dict(to.headers)}
+        if protocol == "gRPC":
+            self._library: Any = tritonclient.grpc
+            self._client = self._library.InferenceServerClient(to.address, channel_args=CHANNEL)
+            self._every["client_timeout"] = to.deadline_s
+        else:
+            self._library = tritonclient.http
+            self._client = self._library.InferenceServerClient(to.address)
+            self._every["model_name"] = to.path.split("/")[3]  # /v2/models/<model>/infer
+        self._ready: dict[int, tuple[Payload, dict[str, Any]]] = {}
+        self._connects = True  # with its first call
+
+    def send(self, payload: Payload) -> Answer:
+        if self._connects:
+            self._to.on_connect()
+            self._connects = False
+        if id(payload) not in self._ready:  # in the warm-up
+            self._ready[id(payload)] = payload, arguments(self._library, self._protocol, payload)
+        asked = self._ready[id(payload)][1] | self._every
+        try:
+            with gevent.Timeout(self._to.deadline_s), self._waiting():
+                return array(self._client.infer(**asked), asked["outputs"])
+        except gevent.Timeout:
+            raise CallError(f"{self._protocol} timeout: no answer in {self._to.deadline_s:g} s") from None
+        except InferenceServerException as error:
+            raise CallError(f"{error.status() or 'HTTP'}: {error.message()}"[:200]) from error
+        except OSError as error:
+            raise CallError(f"{self._protocol} connection: {error}") from error
+
+    def close(self) -> None:
+        self._client.close()
