@@ -259,9 +259,10 @@ def _pairs(cells: Sequence[Measured], pairs: Mapping[tuple[str, str], str]) -> l
     found = []
     for group in groups.values():
         for (a, b), kind in pairs.items():
-            for first, second in product(*(_stand_for(name, group) for name in (a, b))):
-                same = (first.cell.name, second.cell.name) == (a, b)
-                found.append((kind if same else f"{kind} and client", first, second))
+            if a in group and b in group:
+                found.append((kind, group[a], group[b]))
+            elif not _by_its_client(a, b):
+                found += [(f"{kind} and client", *both) for both in product(_stand_for(a, group), _stand_for(b, group))]
         found += [(ITSELF, a, b) for a, b in combinations(group.values(), 2) if a.cell.route == b.cell.route]
     return found + [(EDGE, one["edge"], one["direct"]) for one in targets.values() if {"edge", "direct"} <= one.keys()]
 
@@ -271,6 +272,11 @@ def _stand_for(name: str, group: Mapping[str, Measured]) -> list[Measured]:
         return [group[name]]
     ways = [(one, WAYS.get(one.cell.route)) for one in group.values()]
     return [one for one, way in ways if way and way.client and way.of == name]
+
+
+def _by_its_client(*names: str) -> bool:
+    """Whether a pair names a row by another client itself."""
+    return any(name in WAYS and WAYS[name].client for name in names)
 
 
 def _ratio(run: Run, kind: str, a: Measured, b: Measured, measure: Literal["p50_ms", "images_per_s"]) -> Ratio:

@@ -118,7 +118,7 @@ async def run(clients: Sequence[Client], bodies: int, seconds: float, steady: fl
                 await client.send(turn % bodies)
             except Exception as error:  # whatever the library raises is a failed call
                 failures += 1
-                errors[f"{type(error).__name__}: {error}"[:200]] += 1
+                errors[f"{type(error).__name__}: {error.args}"[:200]] += 1  # tritonclient cannot print all of its own
                 await asyncio.sleep(PAUSE_AFTER_FAILURE_S)
                 continue
             finally:

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from bench import words
-from bench.measure.measured import Cell
-from bench.studies.study import MEDIAN, PER_SECOND, TIME, Claim, Measure, Ratios, Study, cross, ratios_of
+from bench.measure.measured import CLIENT, Cell
+from bench.studies.study import MEDIAN, PER_SECOND, Claim, Measure, Ratios, Study, cross
 from locustfiles.study_routes.clients import GRPC, HTTP, ROWS
 
 LIGHT = ("onnx-grpc", "onnx-http")
@@ -51,7 +51,7 @@ CLAIMS = {
     "C2": Claim(
         "gRPC has 2 to 3 times lower latency than HTTP",
         "2 to 3 times lower latency, of tokens in a stream (NVIDIA/TensorRT-LLM pull request 11037)",
-        Ratios([LIGHT, *STOCK.values()], "lower", TIME, size=2.0),
+        Ratios([LIGHT, *STOCK.values()], "lower", where={"users": 1}, size=2.0),
     ),
     "C3": Claim(
         "The client's language changes the transfer, not the time of a call",
@@ -67,24 +67,29 @@ CLAIMS = {
     "C5": Claim(
         "gRPC has 30 times lower latency than REST",
         "30 times lower latency (ranjanarajendran's ml-serving-comparison)",
-        Ratios([LIGHT, *STOCK.values()], "lower", TIME, size=30.0),
+        Ratios([LIGHT, *STOCK.values()], "lower", where={"users": 1}, size=30.0),
     ),
 }
 
 
 def answer(result: Any) -> str:
-    """One image, one caller: by the light clients, then by the libraries that differ most."""
-    found: dict[tuple[str, str], Any] = {}
-    for pair, cell, ratio in ratios_of(result):
-        if cell["batch"] == cell["users"] == 1:
-            found[pair] = ratio
-    stock = {name: found[pair] for name, pair in STOCK.items() if pair in found and found[pair]["value"]}
-    if LIGHT not in found or not stock:
+    """The protocol by the same library on both sides, then by the light clients; then what the libraries cost."""
+    pooled = {one["kind"]: one for one in result["analysis"]["pooled"]}
+    if not {"protocol", "protocol and client"} <= pooled.keys():
         return ""
-    said = [f"By two clients of the same weight, {words.one(words.named(found[LIGHT], 'gRPC', 'HTTP'))}."]
-    by = sorted(stock, key=lambda name: stock[name]["value"])
-    for name in dict.fromkeys((by[0], by[-1])):
-        said.append(f"By {name}, {words.one(words.named(stock[name], 'gRPC', 'HTTP'))}.")
+    same, light = (words.one(pooled[kind].between("gRPC", "HTTP")) for kind in ("protocol and client", "protocol"))
+    said = [f"Asked by libraries of the same kind, {same}.", f"Asked by this project's own two clients, {light}."]
+    costs = {
+        cell["id"].partition("/")[0]: cell["cpu_ms"][CLIENT]["value"]
+        for cell in result["analysis"]["cells"]
+        if CLIENT in cell["cpu_ms"] and "/b1/c1/" in cell["id"]
+    }
+    if costs:
+        least, most = min(costs, key=costs.__getitem__), max(costs, key=costs.__getitem__)
+        said.append(
+            f"The client's own work differs more: {costs[least]:.2f} ms of CPU per image ({least}) to {costs[most]:.2f}"
+            f" ({most})."
+        )
     return " ".join(said)
 
 

@@ -14,8 +14,9 @@ from tritonclient.grpc.service_pb2 import ModelInferRequest
 from tritonclient.utils import InferenceServerException, triton_to_np_dtype
 
 from locustfiles.clients import Answer, CallError, Endpoint, Payload
-from locustfiles.payloads import RawTensor
 
+type Tensor = tuple[str, str, Sequence[int], bytes]
+"""Name, KServe's datatype, shape, and the bytes, little-endian."""
 SHAPE = "shape"
 """The header of an Answer whose body is one FP32 array."""
 # Channels with the same target share a connection unless told otherwise, and no message is too long.
@@ -26,21 +27,22 @@ CHANNEL = [
 ]
 
 
-def parsed(protocol: str, payload: Payload) -> tuple[str, list[RawTensor], list[str]]:
+def parsed(protocol: str, payload: Payload) -> tuple[str, list[Tensor], list[str]]:
     """(model, inputs, names of the outputs) of a request that payloads.kserve made; the model is "" over HTTP, where
     the path has it."""
+    inputs: list[Tensor] = []
     if protocol == "gRPC":
         message = ModelInferRequest.FromString(payload.body)
-        about = [(one.name, one.datatype, list(one.shape)) for one in message.inputs]
-        inputs = [RawTensor(*one, raw) for one, raw in zip(about, message.raw_input_contents, strict=True)]
+        for one, raw in zip(message.inputs, message.raw_input_contents, strict=True):
+            inputs.append((one.name, one.datatype, list(one.shape), raw))
         return message.model_name, inputs, [one.name for one in message.outputs]
     start = int(payload.headers["inference-header-content-length"])
-    head, inputs = json.loads(payload.body[:start]), []
-    for one in head["inputs"]:
-        end = start + one["parameters"]["binary_data_size"]
-        inputs.append(RawTensor(one["name"], one["datatype"], one["shape"], payload.body[start:end]))
+    head = json.loads(payload.body[:start])
+    for said in head["inputs"]:
+        end = start + said["parameters"]["binary_data_size"]
+        inputs.append((said["name"], said["datatype"], said["shape"], payload.body[start:end]))
         start = end
-    return "", inputs, [one["name"] for one in head["outputs"]]
+    return "", inputs, [said["name"] for said in head["outputs"]]
 
 
 def arguments(library: Any, protocol: str, payload: Payload) -> dict[str, Any]:

@@ -85,6 +85,11 @@ def base(result: dict[str, Any]) -> tuple[list[float], str]:
     return [100 / one["value"] - 100, 100 / one["high"] - 100, 1 / one["low"]], "gRPC is"
 
 
+def clients(result: dict[str, Any]) -> tuple[list[float], str]:
+    (pooled,) = (one for one in result["analysis"]["pooled"] if one["kind"] == "protocol and client")
+    return [10, 100 / pooled["low"] - 100, 100 * pooled["high"] - 100], "gRPC and HTTP are the same within 10 %"
+
+
 def distance(result: dict[str, Any]) -> tuple[list[float], str]:
     (one,) = between(result, "vectors-protobuf", "vectors-json", size="10000", distance="300ms-100mbit")
     return [100 / one["value"] - 100], "faster than JSON"
@@ -129,7 +134,9 @@ def torchserve(result: dict[str, Any]) -> tuple[list[float], str]:
     return [*{one["users"] for one in found}], "no difference is shown between gRPC and REST, between base64"
 
 
-FIRST = {"format": format_} | {one.__name__: one for one in (base, distance, encodings, fiveway, frames, torchserve)}
+FIRST = {"format": format_} | {
+    one.__name__: one for one in (base, clients, distance, encodings, fiveway, frames, torchserve)
+}
 
 
 @pytest.mark.parametrize(("study", "recount"), FIRST.items(), ids=list(FIRST))

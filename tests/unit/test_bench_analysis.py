@@ -72,6 +72,17 @@ def test_cells_have_the_numbers_that_were_drawn() -> None:
     assert cost.low < cost.value < cost.high
 
 
+def test_a_row_by_another_client_stands_for_its_route() -> None:
+    """What differs is the protocol and the client then, and no pair is judged as the protocol's."""
+    run = pair()
+    renamed = {HTTP: "onnx-http-requests", GRPC: "onnx-grpc-grpcio"}
+    for i, (one, visits) in enumerate(run.cells):
+        run.cells[i] = replace(one, name=renamed[one.name], route=renamed[one.name]), visits
+    run.parity = {renamed[name]: found for name, found in run.parity.items()}
+    judged = {(one.kind, one.a_name, one.b_name) for one in analyse(run).ratios}
+    assert judged == {("protocol and client", "onnx-grpc-grpcio", "onnx-http-requests")}
+
+
 @pytest.mark.parametrize(
     ("fact", "other", "why"),
     [

@@ -37,10 +37,11 @@ def test_what_is_no_choice_is_refused(arguments: list[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "cells", "factors"),
     [
-        ("fiveway", 35, {"batch": 5, "users": 3}),
+        ("fiveway", 42, {"batch": 5, "users": 3}),
         ("fiveway --quick --routes onnx-http,trt-http --policy cold,pooled", 12, {"users": 2, "policy": 2, "batch": 2}),
-        ("fiveway --batches 1 --concurrency 4 --distance 0ms-100mbit,9ms-9mbit", 20, {"users": 2, "distance": 2}),
+        ("fiveway --batches 1 --concurrency 4 --distance 0ms-100mbit,9ms-9mbit", 24, {"users": 2, "distance": 2}),
         ("fiveway --method published", 35, {"batch": 5, "users": 3}),
+        ("fiveway --quick --routes onnx-http,onnx-grpc --client light,grpcio,go", 15, {"users": 2, "batch": 2}),
         ("frames --quick --routes frames-zmq,frames-grpc", 2, {}),
         ("format --quick --policy cold,pooled", 20, {"distance": 2, "policy": 2}),
         ("aa --route jpeg-http --runs 2 --target edge,direct", 8, {"users": 2, "target": 2}),

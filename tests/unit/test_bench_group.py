@@ -4,6 +4,7 @@ The stand-ins (locust_servers.py) answer after DELAY_S; what is asserted of time
 """
 
 import os
+import re
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,6 +17,7 @@ import pytest
 from bench.measure.launcher import Launcher, Window
 from bench.measure.measured import Cell
 from locustfiles.recorder import Histogram
+from locustfiles.study_routes import WAYS, clients
 from tests.unit.locust_processes import until
 from tests.unit.locust_servers import StandIn, standing_in
 from tests.unit.tiny_artifacts import declare, tiny
@@ -26,7 +28,7 @@ WINDOW = Window(seconds=0.6, warm_s=0.1)
 
 def cell(servers: StandIn, route: str, **factors: Any) -> Cell:
     """A cell of this route at the stand-in of its protocol: what passes on to either would connect once more."""
-    port = servers.grpc_port if route.endswith("-grpc") else servers.http_port
+    port = servers.grpc_port if WAYS[route].format.protocol == "gRPC" else servers.http_port
     return Cell(route, route, target=f"http://127.0.0.1:{port}", **factors)
 
 
@@ -72,6 +74,37 @@ def test_a_visit_counts_what_its_users_did(load: Launcher, good: StandIn, route:
     assert 0 < found.steady_requests <= found.requests
     assert min(found.encode_ms, found.client_cpu) > 0
     assert found.connections == {"pooled": 3, "shared": 1, "cold": found.requests}[policy]
+
+
+# All but the program in Go, which the bench's image has: tests/stack/test_studies.py.
+BY_OTHERS = [name for name, row in clients.ROWS.items() if row.client and row.client != "go"]
+
+
+@pytest.mark.parametrize("route", BY_OTHERS)
+def test_every_client_counts_alike(load: Launcher, good: StandIn, route: str) -> None:
+    """A connection per caller, latencies not below the server's delay, and its own CPU time; what fails says why."""
+    found = load.visit(cell(good, route, users=3, batch=2), WINDOW, 1, 1)
+    assert (found.problem, found.failures, found.connections) == ("", 0, 3)
+    latency = Histogram(found.latency)
+    assert 0 < latency.count <= found.requests
+    assert min(latency.percentile_ms(0) or 0, found.mean_ms or 0) >= DELAY_S * 1e3
+    assert 0 < found.steady_requests <= found.requests
+    assert min(found.encode_ms, found.client_cpu) > 0
+    good.mode = "errors"
+    found = load.visit(cell(good, route, users=2), WINDOW, 1, 1)
+    assert (found.requests, found.failures > 0) == (0, True)
+    assert re.search("503|UNAVAILABLE|down", found.problem), found.problem
+
+
+@pytest.mark.parametrize(
+    ("factors", "why"),
+    [({"rate": 9.0}, "choose no rate"), ({"policy": "cold"}, "choose pooled"), ({"gather": True}, "begin")],
+)
+def test_what_a_program_cannot_do_is_said(load: Launcher, good: StandIn, factors: dict[str, Any], why: str) -> None:
+    """An open loop, another policy than its own, callers that begin together: nothing is measured."""
+    found = load.visit(cell(good, "onnx-http-aiohttp", **factors), WINDOW, 1, 1)
+    assert why in found.problem
+    assert found.requests == 0
 
 
 def test_an_open_loop_asks_by_its_schedule(load: Launcher, good: StandIn) -> None:
