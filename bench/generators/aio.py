@@ -103,6 +103,13 @@ CLIENTS: dict[str, Callable[[Namespace, Sequence[bytes]], Client]] = {
 }
 
 
+def told(error: Exception) -> str:
+    try:
+        return f"{type(error).__name__}: {' '.join(str(error).split())}"
+    except TypeError:  # tritonclient cannot print an error whose text came as JSON
+        return f"{type(error).__name__}: {vars(error)}"
+
+
 async def run(clients: Sequence[Client], bodies: int, seconds: float, steady: float) -> dict[str, Any]:
     """All callers call for so long; the numbers of the window, whose last part (`steady`) has the latencies."""
     cpu, begin = time.process_time(), time.perf_counter()
@@ -118,7 +125,7 @@ async def run(clients: Sequence[Client], bodies: int, seconds: float, steady: fl
                 await client.send(turn % bodies)
             except Exception as error:  # whatever the library raises is a failed call
                 failures += 1
-                errors[f"{type(error).__name__}: {error.args}"[:200]] += 1  # tritonclient cannot print all of its own
+                errors[told(error)[:200]] += 1
                 await asyncio.sleep(PAUSE_AFTER_FAILURE_S)
                 continue
             finally:
