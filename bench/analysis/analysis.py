@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations, product
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from bench import words
 from bench.analysis import claims, cost, statistics
@@ -86,7 +86,14 @@ def analyse(run: Run, *, price_per_hour: float | None = None) -> Analysis:
     verdicts = []
     if study and not (study.of_photos and (run.environment.get("model") or {}).get("takes") == "tensors"):
         verdicts = claims.judge(study, factors, [*ratios, *claims.sizes(study, factors, found)], found)
-    return Analysis(statistics.CONFIDENCE, found, ratios, verdicts, _pooled(judged), cost.idle(run))
+    return Analysis(
+        statistics.CONFIDENCE,
+        found,
+        ratios,
+        verdicts,
+        _pooled(judged, study.pooled_over if study else ()),
+        cost.idle(run),
+    )
 
 
 def _measure(run: Run, cell: Cell, all_visits: Sequence[Visit], price: float | None) -> Measured:
@@ -341,15 +348,17 @@ def doubt_what_may_be_chance(ratios: Sequence[Ratio]) -> None:
                 ratio.text = words.one(ratio)
 
 
-def _pooled(judged: Sequence[tuple[Ratio, Measured, Measured]]) -> list[Pooled]:
+def _pooled(judged: Sequence[tuple[Ratio, Measured, Measured]], over: Sequence[str]) -> list[Pooled]:
     """A line per kind: the geometric mean, in each block, of its ratios of times over the cells of the first setting.
+    `over` names factors whose values are all in it, besides batch and callers.
 
     Its cells are given and its blocks are drawn, so the interval is Student's t over blocks, as for one ratio.
     """
     kinds: dict[str, list[tuple[Ratio, Measured, Measured]]] = {}
     settings: dict[str, Cell] = {}
     for ratio, a, b in judged:
-        setting = replace(a.cell, name="", route="", batch=1, users=1)
+        any_value: dict[str, Any] = dict.fromkeys(over)
+        setting = replace(a.cell, name="", route="", batch=1, users=1, **any_value)
         if ratio.main and ratio.verdict != NO_VERDICT and setting == settings.setdefault(ratio.kind, setting):
             kinds.setdefault(ratio.kind, []).append((ratio, a, b))
     found = []

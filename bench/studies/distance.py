@@ -203,5 +203,5 @@ DISTANCE = Study(
     seconds=0.7,
     least=least,
     warm_s=0.3,
-    blocks=4,
+    blocks=6,
 )

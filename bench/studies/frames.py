@@ -160,5 +160,7 @@ FRAMES = Study(
     no_gate="The client's work is what is measured.",
     answer=answer,
     declared={"copies per frame": COPIES},
-    seconds=2.1,
+    seconds=1.2,
+    warm_s=0.5,
+    blocks=9,
 )

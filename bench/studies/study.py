@@ -144,6 +144,8 @@ class Study:
     blocks: int = 5
     setting: Sequence[str] = ()
     """Factors whose first value alone the claims are about, where a run has several."""
+    pooled_over: Sequence[str] = ()
+    """Factors, besides batch and callers, over all of whose values the one ratio of a question is taken."""
     of_photos: bool = False
     """Its claims are about photos: with a model that takes tensors they are not judged."""
     explain: Callable[[Found, Found, str], str] = lambda a, b, kind: ""

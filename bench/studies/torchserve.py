@@ -12,7 +12,7 @@ from typing import Any
 
 from bench import words
 from bench.measure.measured import Cell
-from bench.studies.study import MEDIAN, PER_SECOND, Claim, Ratios, Study, cross, per_calls, ratios_of, rows_of
+from bench.studies.study import MEDIAN, PER_SECOND, Claim, Ratios, Study, cross, per_calls, rows_of
 from locustfiles.payloads import photo_sizes
 from locustfiles.study_routes.torchserve import ROWS
 
@@ -39,24 +39,15 @@ def published(cell: Mapping[str, Any]) -> dict[str, float]:
 
 
 def answer(result: Any) -> str:
-    """What gRPC, base64 and the typed contract do to gathers."""
-    asked = {
-        ("torchserve-grpc", "torchserve-http"): ("gRPC", "REST"),
-        ("torchserve-http-base64", "torchserve-http"): ("base64", "bytes"),
-        ("typed-grpc", "torchserve-grpc"): ("the typed contract", "TorchServe's own"),
+    """What gRPC, base64 and the typed contract do, each as one ratio over all cells."""
+    names = {
+        "protocol": ("gRPC", "REST"),
+        "encoding": ("base64", "bytes"),
+        "contract": ("the typed contract", "TorchServe's own"),
     }
-    found: dict[tuple[str, str], list[Any]] = {}
-    for pair, cell, ratio in ratios_of(result, PER_SECOND):
-        if cell["gather"] and pair in asked:
-            found.setdefault(asked[pair], []).append(ratio)
-    said = [(between, words.several(*between, ratios, "sizes")) for between, ratios in found.items()]
-    shown = [clause for _, clause in said if not clause.startswith(words.NONE)]
-    none = [" and ".join(between) for between, clause in said if clause.startswith(words.NONE)]
-    if none:
-        shown.append(
-            f"{words.NONE} between {', between '.join(none[:-1]) + ', or between ' * (len(none) > 1)}{none[-1]}"
-        )
-    return f"With {CALLS} calls at once, {'; '.join(shown)}." if shown else ""
+    pooled = {one["kind"]: one for one in result["analysis"]["pooled"]}
+    said = [f"{words.one(pooled[kind].between(*two))}." for kind, two in names.items() if kind in pooled]
+    return f"Over all sizes, {' '.join(said)}" if said else ""
 
 
 TORCHSERVE = Study(
@@ -109,6 +100,8 @@ TORCHSERVE = Study(
         "Where a body must be text, base64 works over both protocols, if the handler decodes it.",
         "A typed contract saves the client from guessing and parsing. It adds a hop: T3 has its price here.",
     ),
-    seconds=2.0,
-    blocks=4,
+    pooled_over=("photo", "gather"),
+    seconds=1.0,
+    warm_s=0.5,
+    blocks=10,
 )
