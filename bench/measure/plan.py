@@ -12,7 +12,7 @@ from locustfiles.study_routes import fiveway
 FAIR, PUBLISHED_METHOD = "fair", "published"
 
 FULL_BLOCKS, FULL_WINDOW = 24, Window(seconds=0.8, warm_s=0.4)
-QUICK_BLOCKS, QUICK_WINDOW = 7, Window(seconds=0.5, warm_s=0.3)
+QUICK_BLOCKS, QUICK_WINDOW = 6, Window(seconds=0.5, warm_s=0.3)
 """For batch 1; see scaled(). Many short blocks: a machine is faster or slower for seconds at a time, so two visits in
 the same second differ less than two means over ten (docs/instrument.md)."""
 START_S = 0.4
