@@ -203,5 +203,5 @@ DISTANCE = Study(
     seconds=0.7,
     least=least,
     warm_s=0.3,
-    blocks=6,
+    blocks=4,
 )

@@ -47,7 +47,7 @@ def answer(result: Any) -> str:
     }
     pooled = {one["kind"]: one for one in result["analysis"]["pooled"]}
     said = [f"{words.one(pooled[kind].between(*two))}." for kind, two in names.items() if kind in pooled]
-    return f"Over all sizes, {' '.join(said)}" if said else ""
+    return " ".join([f"Over all sizes, {said[0]}", *(one[0].upper() + one[1:] for one in said[1:])]) if said else ""
 
 
 TORCHSERVE = Study(

@@ -127,11 +127,9 @@ def frames(result: dict[str, Any]) -> tuple[list[float], str]:
 
 
 def torchserve(result: dict[str, Any]) -> tuple[list[float], str]:
-    asked = [("torchserve-grpc", "torchserve-http"), ("torchserve-http-base64", "torchserve-http")]
-    asked.append(("typed-grpc", "torchserve-grpc"))
-    found = [one for pair in asked for one in between(result, *pair, "images_per_s", gather=True)]
-    assert {one["verdict"] for one in found} == {"no difference shown"}
-    return [*{one["users"] for one in found}], "no difference is shown between gRPC and REST, between base64"
+    (pooled,) = (one for one in result["analysis"]["pooled"] if one["kind"] == "protocol")
+    assert pooled["ratios"] == 2 * 3 * 2
+    return [100 * pooled[limit] - 100 for limit in ("value", "low", "high")], "gRPC is"
 
 
 FIRST = {"format": format_} | {
