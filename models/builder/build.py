@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from models.builder.currency import Accelerator, build_key, inputs, why_stale
+from models.builder.currency import Accelerator, build_key, built, inputs, why_stale
+from models.builder.hub import Unreachable, reach
 from models.builder.spec import BuildError, Spec
 
 
@@ -28,7 +29,7 @@ def make_current(spec: Spec, artifacts: Path, *, force: bool = False) -> None:
     directory = artifacts / spec.name
     key = build_key(inputs(spec.name), accelerator=accelerator())
     reason = "--force" if force else why_stale(directory, key)
-    if reason is None:
+    if reason is None and not (reason := _hub_is_back(spec, directory)):
         say(f"{spec.name} is current ({time.monotonic() - started:.1f} s)")
         return
     say(f"building {spec.name}: {reason}")
@@ -50,9 +51,25 @@ def make_current(spec: Spec, artifacts: Path, *, force: bool = False) -> None:
     finally:
         shutil.rmtree(work, ignore_errors=True)
     if loaded.weights == "random":
-        say(f"WARNING: {spec.name} has RANDOM WEIGHTS: {loaded.source}")
-        say("WARNING: its answers mean nothing; with the network there, build again with --force")
+        _warn(spec, loaded.source)
     say(f"{spec.name} is ready, {loaded.weights} weights ({time.monotonic() - started:.1f} s)")
+
+
+def _hub_is_back(spec: Spec, directory: Path) -> str | None:
+    """Why a current model must be built again: its weights are random, and its hub answers now."""
+    if built(directory).weights != "random" or not spec.weights.url:
+        return None
+    try:
+        reach(spec.weights.url)
+    except Unreachable as reason:
+        _warn(spec, str(reason))
+        return None
+    return "its weights are random, and the hub can be reached now"
+
+
+def _warn(spec: Spec, why: str) -> None:
+    say(f"WARNING: {spec.name} has RANDOM WEIGHTS: {why}")
+    say("WARNING: its answers mean nothing. The next start tries the hub again")
 
 
 @contextmanager

@@ -27,6 +27,12 @@ class Built(msgspec.Struct):
 
     build_key: str
     files: dict[str, str]
+    weights: str = "real"
+
+
+def built(directory: Path) -> Built:
+    """Raises OSError and ValueError."""
+    return msgspec.json.decode((directory / "manifest.json").read_bytes(), type=Built)
 
 
 def photos() -> list[Path]:
@@ -67,10 +73,10 @@ def digests(directory: Path, names: Iterable[str]) -> dict[str, str]:
 def why_stale(directory: Path, key: str) -> str | None:
     """Why the artefacts in `directory` must be built, in words; None when they are current."""
     try:
-        built = msgspec.json.decode((directory / "manifest.json").read_bytes(), type=Built)
-        if built.build_key != key:
+        found = built(directory)
+        if found.build_key != key:
             return "its sources or its accelerator changed"
-        changed = [name for name, digest in digests(directory, built.files).items() if digest != built.files[name]]
+        changed = [name for name, digest in digests(directory, found.files).items() if digest != found.files[name]]
     except FileNotFoundError as error:
         name = Path(error.filename).relative_to(directory).as_posix()
         return "there are none yet" if name == "manifest.json" else f"{name} is absent"

@@ -7,8 +7,6 @@ from http.client import HTTPException
 from pathlib import Path
 from urllib.request import urlopen
 
-from torch.hub import download_url_to_file
-
 from models.builder.spec import BuildError
 
 SECONDS_TO_ANSWER = 5
@@ -26,12 +24,12 @@ def fetch(url: str, sha256: str, path: Path) -> None:
     Raises Unreachable without a good answer within SECONDS_TO_ANSWER: the build then goes on with random weights.
     Raises BuildError if an answer broke off or has another digest: the build then stops.
     """
-    if CA_BUNDLE.is_file() and CA_BUNDLE.stat().st_size:  # a plain `up` hands in an empty one
-        os.environ["SSL_CERT_FILE"] = str(CA_BUNDLE)
+    from torch.hub import download_url_to_file  # not above: `reach` must not pay for it
+
     before = socket.getdefaulttimeout()
     socket.setdefaulttimeout(SECONDS_TO_ANSWER)  # the library sets none: a hub that falls silent would hold the build
     try:
-        _reach(url)
+        reach(url)
         download_url_to_file(url, str(path), sha256, progress=False)
     except (OSError, HTTPException) as error:
         raise BuildError(f"the download of {url} broke off ({error}): run this again") from error
@@ -44,8 +42,10 @@ def fetch(url: str, sha256: str, path: Path) -> None:
         socket.setdefaulttimeout(before)
 
 
-def _reach(url: str) -> None:
+def reach(url: str) -> None:
     """Raise Unreachable unless `url` has a good answer. In a thread, because no timeout bounds a name look-up."""
+    if CA_BUNDLE.is_file() and CA_BUNDLE.stat().st_size:  # a plain `up` hands in an empty one
+        os.environ["SSL_CERT_FILE"] = str(CA_BUNDLE)
     outcome = [f"no answer within {SECONDS_TO_ANSWER} s"]
 
     def ask() -> None:

@@ -7,6 +7,7 @@ logits. An ONNX file is both architecture and weights: models/builder/from_onnx.
 
 import importlib.util
 import json
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,6 +101,8 @@ def load(spec: ImageSpec, scratch: Path) -> Loaded:
         path, origin = file_of(spec.weights, scratch)
         graph = from_onnx.named(path, spec, scratch)
         return Loaded(origin.weights, origin.source, from_onnx.module(graph), graph)
+    # Libraries' own loaders unpickle what they are given, unless this is set.
+    os.environ["TORCH_FORCE_WEIGHTS_ONLY_LOAD"] = str(int(spec.source.kind != "open_clip"))
     weights: Path | None
     try:
         weights, origin = file_of(spec.weights, scratch)

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from models.builder import build
 from models.builder.build import make_current
 from models.builder.currency import ROOT, build_key, digests, inputs, why_stale
+from models.builder.hub import Unreachable
 from models.builder.sources import Origin
 from models.builder.spec import BuildError, Spec
 
@@ -78,6 +80,36 @@ def test_the_check_of_current_artefacts_imports_nothing_heavy_and_changes_nothin
     assert (done.returncode, done.stderr) == (0, "")
     assert "densenet161 is current" in done.stdout
     assert (folder / "manifest.json").stat().st_ctime_ns == before
+
+
+def test_random_weights_are_tried_again_when_the_hub_is_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Until then the artefacts are current, and each start says loudly what they are."""
+    made: list[str] = []
+
+    def make(spec: Spec, key: str, accelerator: str, directory: Path) -> Origin:
+        found = Origin("real" if made else "random", "a test")
+        made.append(found.weights)
+        data = {"build_key": key, "files": {}, "weights": found.weights}
+        (directory / "manifest.json").write_text(json.dumps(data))
+        return found
+
+    def nobody(url: str) -> None:
+        raise Unreachable(f"{url} could not be fetched")
+
+    monkeypatch.setattr("models.builder.export.export", make)
+    monkeypatch.setattr(build, "reach", nobody)
+    for _ in range(2):
+        make_current(Spec.load("densenet161"), tmp_path)
+        assert "densenet161 has RANDOM WEIGHTS" in capsys.readouterr().out
+    assert made == ["random"]
+    monkeypatch.setattr(build, "reach", lambda url: None)
+    make_current(Spec.load("densenet161"), tmp_path)
+    assert "the hub can be reached now" in capsys.readouterr().out
+    monkeypatch.setattr(build, "reach", nobody)
+    make_current(Spec.load("densenet161"), tmp_path)
+    assert made == ["random", "real"]
 
 
 def test_a_build_takes_the_place_of_the_old_one_or_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
