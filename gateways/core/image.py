@@ -6,9 +6,13 @@ These rules hold on every route:
 - a truncated file is refused, never padded with grey;
 - EXIF orientation is applied: a phone's photo is seen upright, as every viewer shows it;
 - grey and CMYK become RGB;
-- a photo much larger than the model's input is decoded at 1/2, 1/4 or 1/8 (Image.draft): 1080p in 4 ms, not 20.
+- a photo much larger than the model's input is decoded at 1/2, 1/4 or 1/8 (Image.draft): 1080p in 4 ms, not 20;
+- a process holds MAX_DECODED bytes of pixels at once: a photo that does not fit waits for the others.
 """
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from io import BytesIO
 
 from PIL import Image, ImageFile, ImageOps
@@ -19,8 +23,10 @@ MAX_BYTES = 20 * 1024 * 1024
 MAX_PIXELS = 50_000_000
 MAX_IMAGES = 32
 """In one request."""
+MAX_DECODED = 256 * 1024 * 1024
+"""Bytes of pixels: one photo of MAX_PIXELS, or as many smaller ones as there are threads."""
 
-# Pillow's own limit is off: decode() checks MAX_PIXELS before decoding, with an error written for clients.
+# Pillow's own limit is off: opened() checks MAX_PIXELS before decoding, with an error written for clients.
 Image.MAX_IMAGE_PIXELS = None
 ImageFile.LOAD_TRUNCATED_IMAGES = False
 
@@ -31,23 +37,53 @@ def check_count(count: int) -> None:
         raise ServeError(Status.INVALID, f"{count} images: send 1 to {MAX_IMAGES} in one request")
 
 
-def decode(data: bytes, *, min_side: int, name: str = "image") -> Image.Image:
-    """The RGB image in `data`; its shorter side is at least `min_side` pixels where the photo's is.
+@contextmanager
+def decoded(data: bytes, *, min_side: int, name: str = "image") -> Iterator[Image.Image]:
+    """The RGB image in `data`, inside the block; its shorter side is at least `min_side` pixels where the photo's is.
 
     `name` says in messages which image is meant ("images[2]"). Raises ServeError: TOO_LARGE above MAX_BYTES, INVALID
     for anything that is not a whole JPEG of at most MAX_PIXELS.
     """
     image = opened(data, name=name)
     image.draft(None, (min_side, min_side))
-    try:
-        image.load()
-    except Exception as error:
-        raise ServeError(Status.INVALID, f"{name} is truncated or damaged: send the whole JPEG file") from error
-    return _upright(image).convert("RGB")
+    copied = image.mode != "RGB" or "exif" in image.info
+    pixel_bytes = len(image.getbands()) + 3 * copied
+    with _room.of(image.width * image.height * pixel_bytes):
+        try:
+            image.load()
+        except Exception as error:
+            raise ServeError(Status.INVALID, f"{name} is truncated or damaged: send the whole JPEG file") from error
+        upright = _upright(image)
+        yield upright if upright.mode == "RGB" else upright.convert("RGB")
+
+
+class _Room:
+    """MAX_DECODED bytes, shared by the threads of this process."""
+
+    def __init__(self) -> None:
+        self._held = 0
+        self._freed = threading.Condition()
+
+    @contextmanager
+    def of(self, size: int) -> Iterator[None]:
+        """Waits until so many bytes are free; more than there are at all get all of them."""
+        size = min(size, MAX_DECODED)
+        with self._freed:
+            self._freed.wait_for(lambda: self._held + size <= MAX_DECODED)
+            self._held += size
+        try:
+            yield
+        finally:
+            with self._freed:
+                self._held -= size
+                self._freed.notify_all()
+
+
+_room = _Room()
 
 
 def opened(data: bytes, *, name: str) -> Image.Image:
-    """The photo with its header read and no pixel decoded. Raises ServeError as `decode` does."""
+    """The photo with its header read and no pixel decoded. Raises ServeError as `decoded` does."""
     if not data:
         raise ServeError(Status.INVALID, f"{name} is empty: send JPEG bytes")
     if len(data) > MAX_BYTES:

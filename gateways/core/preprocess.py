@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from gateways.core.image import decode
+from gateways.core.image import decoded
 
 _RESAMPLING = {"bicubic": Image.Resampling.BICUBIC, "bilinear": Image.Resampling.BILINEAR}
 
@@ -29,8 +29,9 @@ class Preprocess:
             raise ValueError(f"interpolation must be one of {', '.join(_RESAMPLING)}, got {self.interpolation!r}")
 
     def tensor(self, jpeg: bytes, *, name: str = "image") -> npt.NDArray[np.float32]:
-        """float32 [3, crop, crop], C-contiguous. Raises ServeError as `decode` does."""
-        return self.of(decode(jpeg, min_side=self.resize, name=name))
+        """float32 [3, crop, crop], C-contiguous. Raises ServeError as `decoded` does."""
+        with decoded(jpeg, min_side=self.resize, name=name) as image:
+            return self.of(image)
 
     def of(self, image: Image.Image) -> npt.NDArray[np.float32]:
         """The same tensor from a decoded RGB image."""

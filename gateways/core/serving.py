@@ -148,7 +148,11 @@ class Followed(Generic[A]):
 
     async def _change_over(self, serving: Serving) -> None:
         new = self._make(serving)
-        await new.ready(self.now)
+        try:
+            await new.ready(self.now)
+        except BaseException:
+            await new.close()  # it is made anew with the next try: its connections and threads would stay
+            raise
         old, self.now = self.now, new
         try:
             async with asyncio.timeout(DRAIN_S):

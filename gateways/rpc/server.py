@@ -6,12 +6,13 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import grpc
-from grpc_reflection.v1alpha import reflection
+from grpc_reflection.v1alpha import reflection, reflection_pb2
 
 from gateways.core.start import listen, log_to_stderr
 from gateways.rpc.calls import UnknownMethods
 
 STOP_GRACE_S = 5.0
+REFLECTION_V1 = "grpc.reflection.v1.ServerReflection"
 
 # A second server on the port is an error: without this option the kernel would balance the load between the two.
 ALONE = ("grpc.so_reuseport", 0)
@@ -33,8 +34,16 @@ def at_most(size: int) -> tuple[tuple[str, int], ...]:
 
 def describe(server: grpc.aio.Server, *services: str, unknown: str) -> None:
     """Add reflection and, as the last handler, `unknown`: the message for an unknown method, whose name replaces {}."""
-    reflection.enable_server_reflection((*services, reflection.SERVICE_NAME), server)
-    server.add_generic_rpc_handlers((UnknownMethods(unknown),))
+    names = reflection.SERVICE_NAME, REFLECTION_V1
+    servicer = reflection.aio.ReflectionServicer((*services, *names))
+    # The library knows v1alpha only. v1 has the same messages under another package.
+    answer = grpc.stream_stream_rpc_method_handler(
+        servicer.ServerReflectionInfo,
+        request_deserializer=reflection_pb2.ServerReflectionRequest.FromString,
+        response_serializer=reflection_pb2.ServerReflectionResponse.SerializeToString,
+    )
+    handlers = [grpc.method_handlers_generic_handler(name, {"ServerReflectionInfo": answer}) for name in names]
+    server.add_generic_rpc_handlers((*handlers, UnknownMethods(unknown)))
 
 
 @asynccontextmanager

@@ -1,7 +1,6 @@
 """The running gateway: its port, its health service, and how it starts, changes to another model and stops."""
 
 import logging
-import os
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -12,6 +11,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from gateways.core.manifest import Manifest
 from gateways.core.serving import Followed, Serving
+from gateways.core.threads import available_cores
 from gateways.rpc.server import KEPT_ALIVE, at_most, describe, listening
 from gateways.typed_grpc.service import SERVICE, VisionService
 from gateways.typed_grpc.upstreams import DEFAULT, NAMES, Served
@@ -21,7 +21,7 @@ from gateways.upstreams.triton import Triton
 log = logging.getLogger(__name__)
 
 # Pillow releases the GIL while it decodes; more than four threads would only hold more decoded photos in memory.
-THREADS = min(os.cpu_count() or 1, 4)
+THREADS = min(available_cores(), 4)
 MAX_MESSAGE_BYTES = 32 * 1024 * 1024
 UNKNOWN = f"no method {{}}: ask the server's reflection, or call /{SERVICE}/Predict"
 

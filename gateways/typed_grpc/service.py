@@ -19,8 +19,10 @@ from gateways.typed_grpc.upstreams import Served
 
 SERVICE = pb.DESCRIPTOR.services_by_name["VisionService"].full_name
 
-# Batches in progress in this process. More would only wait for the same upstream, and each may hold 32 MiB.
+# Batches in progress in this process, and the bytes of their photos, which take about four times as much on their way
+# to an upstream. More would only wait for the same upstream.
 MAX_AT_WORK = 128
+MAX_HELD = 128 * 1024 * 1024
 # Messages of one stream in progress: enough to fill an upstream's batch, and a bound on memory.
 PIPELINE = 8
 
@@ -32,7 +34,7 @@ class VisionService:
     def __init__(self, followed: Followed[Served], threads: Executor) -> None:
         self._followed = followed
         self._threads = threads
-        self._at_work = 0
+        self._at_work = self._held = 0
 
     def handlers(self) -> grpc.GenericRpcHandler:
         """For Server.add_generic_rpc_handlers."""
@@ -109,7 +111,11 @@ class VisionService:
             raise ServeError(
                 Status.OVERLOADED, f"{MAX_AT_WORK} batches are at work already: try again, with a growing pause"
             )
+        held = message.ByteSize()
+        if self._held + held > MAX_HELD and self._at_work:
+            raise ServeError(Status.OVERLOADED, "too many large requests at once: send this again in a second")
         self._at_work += 1
+        self._held += held
         try:
             with self._followed.use():
                 await asyncio.get_running_loop().run_in_executor(self._threads, _check, message.images)
@@ -118,6 +124,7 @@ class VisionService:
                 return convert.response(predictions, message, served.manifest)
         finally:
             self._at_work -= 1
+            self._held -= held
 
 
 def _check(jpegs: Sequence[bytes]) -> None:

@@ -66,7 +66,9 @@ class Watched:
         disturb a measurement.
         """
         name = self.upstream.name
-        serving, seen = False, math.nan
+        # Nothing is reported yet: what is there may be the health of the model before.
+        serving: bool | None = None
+        seen = math.nan
         while True:
             answered, failure = await self._answered(), None
             if self.suspect.is_set() or not answered > seen:
@@ -77,7 +79,7 @@ class Watched:
                 answered = await self._answered()  # a probe's own answer must not count as a client's the next time
             self.suspect.clear()
             seen = answered
-            if serving is not (failure is None):
+            if serving != (failure is None):
                 serving = failure is None
                 log.info("%s: %s", name, "serving" if serving else f"not serving: {failure!r}")
                 await report(name, serving)
@@ -123,12 +125,8 @@ class Served:
         `old` model's health is reported until the new model has answered here.
         """
         if old:
-            try:
-                for one in self.upstreams.values():
-                    await one.answered_once()
-            except Exception:
-                await self.close()
-                raise
+            for one in self.upstreams.values():
+                await one.answered_once()
             old.unwatch()
         if not self.upstreams:
             for name in NAMES:

@@ -21,12 +21,12 @@ async def together[T](calls: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
 
 
 @asynccontextmanager
-async def within(timeout: float | None, server: str) -> AsyncIterator[None]:
+async def within(timeout: float | None, server: str) -> AsyncIterator[asyncio.Timeout]:
     """Cancel the body after LIMIT_S seconds, or `timeout` where that is less. Raises ServeError then."""
     limit = LIMIT_S if timeout is None else min(timeout, LIMIT_S)
     try:
-        async with asyncio.timeout(limit):
-            yield
+        async with asyncio.timeout(limit) as running:
+            yield running
     except TimeoutError:
         raise ServeError(
             Status.TIMEOUT, f"{server} did not answer within {limit:.3g} s: allow more time or send fewer images"

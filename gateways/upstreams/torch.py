@@ -28,7 +28,7 @@ from gateways.core.answer import Prediction, predictions
 from gateways.core.errors import ServeError, Status, told
 from gateways.core.image import MAX_IMAGES, check_count
 from gateways.core.manifest import Manifest
-from gateways.core.threads import compute_threads
+from gateways.core.threads import available_cores, compute_threads
 from gateways.core.timing import Stages
 
 MAX_WAITING = 512
@@ -113,11 +113,12 @@ class TorchPredictor:
         self.last_answer = float("-inf")
         """When the model last answered, on time.monotonic's clock."""
         self.device = device or pick_device()
-        self._decoders = ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="decode")
+        self._decoders = ThreadPoolExecutor(available_cores(), thread_name_prefix="decode")
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="model")
         self._queue: dict[_Work, None] = {}  # ordered, and a cancelled request leaves it in O(1)
         self._arrived = asyncio.Event()
         self._admitted = 0
+        self._pump: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
         """Load the model and answer once per warm-up batch: a predictor that entered has worked."""
@@ -130,7 +131,8 @@ class TorchPredictor:
 
     async def __aexit__(self, *_: object) -> None:
         """Stop without waiting for a thread that may hang."""
-        self._pump.cancel()
+        if self._pump:
+            self._pump.cancel()
         self._worker.shutdown(wait=False, cancel_futures=True)
         self._decoders.shutdown(wait=False, cancel_futures=True)
 

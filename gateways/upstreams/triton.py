@@ -54,11 +54,11 @@ class Triton:
         self, jpegs: Sequence[bytes], *, stages: Stages, timeout: float | None, top_k: int = TOP_K
     ) -> list[Prediction]:
         """See gateways.upstreams. `preprocess` in `stages` includes the wait for a free thread."""
-        async with within(timeout, "Triton"):
+        async with within(timeout, "Triton") as limit:
             with stages.stage("preprocess"):
                 batch = await self._tensor(jpegs)
             with stages.stage("backend"):
-                outputs = await self._infer(batch)
+                outputs = await self._infer(batch, limit.when())
         names = ("embedding", "logits") if self._manifest.labels else ("embedding",)
         return predictions([outputs[name] for name in names], self._manifest.labels, top_k)
 
@@ -83,16 +83,22 @@ class Triton:
 
         return np.stack(await together(one(i, jpeg) for i, jpeg in enumerate(jpegs)))
 
-    async def _infer(self, batch: npt.NDArray[np.float32]) -> Mapping[str, npt.NDArray[np.float32]]:
-        """The model's outputs by name. Cancelling this cancels the call."""
+    async def _infer(
+        self, batch: npt.NDArray[np.float32], until: float | None
+    ) -> Mapping[str, npt.NDArray[np.float32]]:
+        """The model's outputs by name. `until`, on the event loop's clock, is the call's deadline at Triton too.
+        Cancelling this cancels the call. Raises TimeoutError and ServeError."""
         request = kserve.ModelInferRequest(
             model_name=self._manifest.model,
             inputs=[kserve.ModelInferRequest.InferInputTensor(name="image", datatype="FP32", shape=batch.shape)],
             raw_input_contents=[batch.tobytes()],
         )
         try:
-            answer = await self._stub.ModelInfer(request)
+            left = None if until is None else max(0.0, until - asyncio.get_running_loop().time())
+            answer = await self._stub.ModelInfer(request, timeout=left)
         except grpc.aio.AioRpcError as error:
+            if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:  # a moment before ours
+                raise TimeoutError from error
             raise self._failed(error) from error
         return {
             output.name: np.frombuffer(raw, dtype=np.float32).reshape(output.shape)

@@ -10,7 +10,6 @@ TorchServe demands that a handler's module defines exactly one class.
 """
 
 import logging
-import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
@@ -27,6 +26,7 @@ from gateways.core.errors import ServeError, Status, told
 from gateways.core.manifest import Manifest
 from gateways.core.serving import ARTIFACTS
 from gateways.core.text import unbase64
+from gateways.core.threads import available_cores
 from gateways.core.timing import Stages
 from gateways.upstreams.torch import Model, engine, give_back_memory, pick_device
 from servers.torchserve import ANSWERED, ENGINE, RETIRED
@@ -41,7 +41,8 @@ def jpeg_of(fields: Mapping[str, Any], content_type: str) -> bytes:
     """The JPEG of one request. Raises ServeError.
 
     `fields`: `body` (a raw HTTP body) or `data` (a gRPC input or a form part). JSON is known by its type, or over gRPC,
-    which has none, by its first byte: no JPEG starts with a brace.
+    which has none, by its first byte: no JPEG starts with a brace or a quote. It may have the forms of TorchServe's
+    usual clients: {"image": "<base64>"}, {"data": ...}, "<base64>", {"instances": [{"b64": ...}]} of one image.
     """
     kind = content_type.partition(";")[0].strip().lower()
     if kind not in TAKEN:
@@ -51,15 +52,22 @@ def jpeg_of(fields: Mapping[str, Any], content_type: str) -> bytes:
     if value is None:
         raise ServeError(Status.INVALID, 'no image: send it as the body, or under the key "data"')
     data = bytes(value)
-    if kind != JSON and data[:1] != b"{":
+    if kind != JSON and data[:1] not in (b"{", b'"'):
         return data
     try:
         message = orjson.loads(data)
     except orjson.JSONDecodeError as error:
         raise ServeError(Status.INVALID, f'the body is not JSON ({error}): send {{"image": "<base64>"}}') from None
-    if not isinstance(message, dict) or not isinstance(message.get("image"), str):
-        raise ServeError(Status.INVALID, 'the field "image" is missing or not a string: send {"image": "<base64>"}')
-    return unbase64(message["image"], '"image"')
+    match message:
+        case str(text):
+            return unbase64(text, "the JSON string")
+        case {"image": str(text)} | {"data": str(text)}:
+            return unbase64(text, f'"{"image" if "image" in message else "data"}"')
+        case {"instances": [{"b64": str(text)} | {"data": {"b64": str(text)}} | {"image": {"b64": str(text)}}]}:
+            return unbase64(text, '"instances"')
+        case {"instances": list(several)} if len(several) != 1:
+            raise ServeError(Status.INVALID, f"{len(several)} instances: send one image per request")
+    raise ServeError(Status.INVALID, 'the field "image" is missing or not a string: send {"image": "<base64>"}')
 
 
 class JpegHandler:
@@ -75,7 +83,7 @@ class JpegHandler:
         self._batch_size = context.system_properties["batch_size"]
         self._model: Model | None = None
         self._load()
-        self._decoders = ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="decode")
+        self._decoders = ThreadPoolExecutor(available_cores(), thread_name_prefix="decode")
 
     def handle(self, data: list[Mapping[str, Any]], context: Any) -> list[bytes]:
         """One JSON answer per request, in order; status and Server-Timing are set on the context."""

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import ExifTags, Image
 
-from gateways.core.image import decode, opened
+from gateways.core.image import decoded, opened
 
 # Where NVIDIA's image has it. Last on the path: the numpy beside it is not the one that Triton's backend was built for.
 sys.path.append("/opt/tritonserver/backends/dali/wheel/dali")
@@ -53,7 +53,8 @@ class Dali:
         (image,) = self.images([jpeg])
         if image is None:
             raise RuntimeError("DALI did not decode a plain photo")
-        wanted = np.asarray(decode(jpeg, min_side=min_side), np.float32)
+        with decoded(jpeg, min_side=min_side) as picture:
+            wanted = np.asarray(picture, np.float32)
         if (off := float(np.abs(np.asarray(image) - wanted).mean())) > TOLERANCE:
             raise RuntimeError(f"DALI's picture is {off:.1f} of 255 from the one of gateways/core")
 

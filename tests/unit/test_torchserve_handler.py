@@ -1,5 +1,6 @@
 """The TorchServe handler, driven as TorchServe's worker drives it: with its context, a batch at a time."""
 
+import base64
 import json
 import logging
 import os
@@ -55,6 +56,28 @@ def test_a_bad_image_fails_only_its_own_request(worker: Worker) -> None:
     assert [status for status, _ in batch] == [200, 400, 200, 400, 200]
     good = [body["embedding"] for status, body in batch if status == 200]
     assert np.allclose(good, alone, atol=1e-6)
+
+
+@pytest.mark.parametrize("form", ['{{"image": {}}}', '{{"data": {}}}', "{}", '{{"instances": [{{"b64": {}}}]}}'])
+def test_json_of_the_usual_clients(worker: Worker, form: str) -> None:
+    """The published client sends a bare string; others TorchServe's own forms, of one image."""
+    text = json.dumps(base64.b64encode(GOOD).decode())
+    ((status, body),) = worker(form.format(text).encode())
+    assert (status, body["embedding"]) == (200, worker(GOOD)[0][1]["embedding"])
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (b'{"instances": []}', "0 instances: send one"),
+        (b'{"instances": [1, 2]}', "2 instances: send one"),
+        (b'"?"', "JSON string"),
+    ],
+)
+def test_other_json_is_refused(worker: Worker, body: bytes, says: str) -> None:
+    """With what to send."""
+    ((status, answer),) = worker(body)
+    assert (status, says in answer["message"]) == (400, True), answer
 
 
 def test_only_an_answer_of_the_model_is_a_proof_of_life(worker: Worker) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import grpc
 import pytest
 from fiveway.vision.v1 import vision_pb2 as pb
+from grpc_reflection.v1alpha import reflection_pb2
 
 from gateways.core.errors import INTERNAL_MESSAGE
 from gateways.core.serving import Serving
@@ -214,6 +215,29 @@ async def test_too_much_at_once_is_refused(gateway: Gateway, monkeypatch: pytest
     assert await gateway.stub.Predict(REQUEST)
 
 
+async def test_the_bytes_at_work_are_bounded(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request that does not fit beside those at work is refused at once, and alone it is answered."""
+    monkeypatch.setattr(service, "MAX_HELD", REQUEST.ByteSize())
+    gateway.torchserve.gate.clear()
+    first = asyncio.ensure_future(gateway.stub.Predict(REQUEST))
+    await until(lambda: gateway.torchserve.at_work >= 1)
+    await fails(gateway.stub.Predict(REQUEST), EXHAUSTED, "too many large requests")
+    gateway.torchserve.gate.set()
+    await first
+    assert await gateway.stub.Predict(REQUEST)
+
+
+@pytest.mark.parametrize("version", ["v1", "v1alpha"])
+async def test_both_reflections_are_there(gateway: Gateway, version: str) -> None:
+    """The library has v1alpha only; a client of v1 gets the same answer, with both in it."""
+    method = f"/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo"
+    asked = reflection_pb2.ServerReflectionRequest(list_services="").SerializeToString()
+    call: Any = gateway.channel.stream_stream(method)(iter([asked]))
+    answer = reflection_pb2.ServerReflectionResponse.FromString(await call.read())
+    names = {one.name for one in answer.list_services_response.service}
+    assert {"grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection", service.SERVICE} <= names
+
+
 # Streams
 
 
@@ -383,6 +407,23 @@ async def test_a_stream_changes_over_between_two_messages(gateway: Gateway) -> N
         assert (await stream.read()).response.model == model
     await stream.done_writing()
     assert await stream.read() is grpc.aio.EOF
+
+
+async def test_an_upstream_that_dies_right_after_a_change_is_reported(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first answer let the new model in; the next one, which is the first that is watched, fails."""
+    gateway.torchserve.models = gateway.triton.models = (MODEL, OTHER)
+    answered_once = upstreams.Watched.answered_once
+
+    async def then_dies(watched: upstreams.Watched) -> None:
+        await answered_once(watched)
+        if watched.upstream.name == "torchserve":
+            gateway.torchserve.status = 507
+
+    monkeypatch.setattr(upstreams.Watched, "answered_once", then_dies)
+    await serve(gateway, OTHER)
+    await gateway.becomes(NOT_SERVING, "", "torchserve")
 
 
 async def test_a_new_model_that_does_not_answer_leaves_the_old_one(gateway: Gateway) -> None:

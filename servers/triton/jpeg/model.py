@@ -22,6 +22,7 @@ from PIL.Image import Image
 
 from gateways.core.errors import INTERNAL_MESSAGE, ServeError
 from gateways.core.preprocess import Preprocess
+from gateways.core.threads import available_cores
 
 Tensor = npt.NDArray[np.float32]
 
@@ -34,7 +35,7 @@ class TritonPythonModel:
         numbers = json.loads(args["model_config"])["parameters"]["preprocess"]["string_value"]
         self._preprocess = Preprocess(**json.loads(numbers))
         # Pillow decodes and resizes without the interpreter's lock.
-        threads = len(os.sched_getaffinity(0))
+        threads = available_cores()
         self._pool = ThreadPoolExecutor(threads)
         self._dali, self._decoded = None, None
         if os.environ.get("JPEG_DECODER") == "dali":
