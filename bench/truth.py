@@ -26,7 +26,7 @@ from bench.measure.progress import Progress
 from bench.report import results
 from locustfiles import bounded
 from locustfiles.calls import requests_of
-from locustfiles.clients import DEADLINE_S, Payload
+from locustfiles.clients import DEADLINE_S, Payload, key
 from locustfiles.clients.policy import POOLED, PUBLISHED
 from locustfiles.recorder import MIN_CALLS, Histogram
 from locustfiles.routes import ROUTES
@@ -64,7 +64,7 @@ def target(cell: Cell, host: str) -> Target:
     route = ROUTES[cell.route]
     chosen = settings_of(cell, host)
     address, path = chosen.address(route), route.path.format(model=chosen.served(route))
-    headers = {**route.format.headers, **route.headers}
+    headers = {**route.format.headers, **route.headers, **key()}
 
     def request(payload: Payload) -> bytes:
         length = str(len(payload.body))

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import httpx
 
-from locustfiles.clients import DEADLINE_S, CallError
+from locustfiles.clients import DEADLINE_S, CallError, key
 
 SCHEMA = 1
 DEFAULT_MODEL = "efficientnet_lite0"
@@ -89,7 +89,9 @@ def _holds(edge: str, model: str) -> bool:
 def get_json(address: str, path: str) -> Any:
     """The JSON at a path of `address` (host:port). Raises CallError, ValueError."""
     try:
-        response = httpx.get(f"http://{address}{path}", timeout=DEADLINE_S, trust_env=False, verify=False)
+        response = httpx.get(
+            f"http://{address}{path}", headers=key(), timeout=DEADLINE_S, trust_env=False, verify=False
+        )
     except httpx.HTTPError as error:
         raise CallError(f"HTTP connection: {error}") from error
     if response.status_code != httpx.codes.OK:

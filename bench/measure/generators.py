@@ -20,7 +20,7 @@ from typing import Any
 from bench.measure.launcher import LoadError, Window
 from bench.measure.measured import RAMP, Cell
 from locustfiles.calls import requests_of
-from locustfiles.clients import DEADLINE_S
+from locustfiles.clients import DEADLINE_S, key
 from locustfiles.clients.policy import POOLED, PUBLISHED
 from locustfiles.recorder import Histogram
 from locustfiles.routes import Route
@@ -58,7 +58,7 @@ class Program:
     def command(self, users: int, window: Window, files: Sequence[Path]) -> list[str]:
         """Raises LoadError where the requests' headers differ."""
         route, payloads = self.route, requests_of(self.route, self.chosen)
-        headers = {**route.format.headers, **route.headers, **payloads[0].headers}
+        headers = {**route.format.headers, **route.headers, **key(), **payloads[0].headers}
         if any(one.headers != payloads[0].headers for one in payloads):
             raise LoadError(f"{self.cell.route}: its requests have different headers, {self.name} sends the same")
         options = {

@@ -179,11 +179,15 @@ def docker() -> Iterator[Finding]:
 
 def ports() -> Iterator[Finding]:
     address = setting("BIND_ADDRESS", "127.0.0.1")
+    loopback = address.startswith("127.") or address in ("localhost", "::1", "[::1]")
+    if not loopback and not setting("API_KEY", "") and setting("OPEN_TO_ANYONE", "") != "yes":  # as compose/envoy/run
+        remedy = "set API_KEY too, or OPEN_TO_ANYONE=yes if that is meant (SECURITY.md)"
+        yield fail("address", f"BIND_ADDRESS={address} lets in everybody who reaches it, without a password", remedy)
     published = (
-        ("edge", "EDGE_PORT", setting("EDGE_PORT", "8080")),
-        ("locust-master", "LOCUST_PORT", setting("LOCUST_PORT", "8089")),
+        ("edge", "EDGE_PORT", setting("EDGE_PORT", "8080"), address),
+        ("locust-master", "LOCUST_PORT", setting("LOCUST_PORT", "8089"), "127.0.0.1"),
     )
-    for service, variable, port in published:
+    for service, variable, port, address in published:
         ours = ask("docker", "compose", "ps", "--quiet", "--status", "running", service)
         if not ours and machine.listens(address.replace("0.0.0.0", "127.0.0.1"), int(port)):
             remedy = f"stop it, or set {variable} to a free port (in .env or: {variable}=18080 scripts/up)"

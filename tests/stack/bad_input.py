@@ -248,6 +248,7 @@ SLOT = b'{"width": 1, "height": 1, "slot": "%s"}'
 NO_JSON = "the body is not JSON"
 NO_BASE64 = "is not base64: send standard base64"
 TOO_LARGE = "32 MiB per request at most, send fewer or smaller images"
+MUCH_JSON = "8 MiB of JSON per request at most"
 TOO_DEEP = "is nested deeper than 64 levels"
 NO_JSON_FOR_TRITON = "failed to parse the request JSON buffer"
 OTHER_CLIENT = "generate your client"
@@ -362,10 +363,10 @@ def unannounced(build: Callable[[], Request]) -> Request:
 
 TOO_MUCH = (
     large(TOO_LARGE, "jpeg-http", lambda: jpeg_raw(big())),
-    *of_triton(large, "http", TOO_LARGE, lambda model: infer_http(model, big(), OCTETS), TENSORS),
-    *of_triton(bad, "grpc", "Expected 602112, got 67108864", lambda m: kserve_grpc(m, (1, *IMAGE), big()), TENSORS),
+    *of_triton(large, "http", MUCH_JSON, lambda model: infer_http(model, big(), OCTETS), TENSORS),
+    *of_triton(large, "grpc", TOO_LARGE, lambda m: kserve_grpc(m, (1, *IMAGE), big()), TENSORS),
     large(TOO_LARGE, "onnx-jpeg-http", lambda: files_http(big())),
-    bad("is 64 MiB: send a JPEG", "onnx-jpeg-grpc", lambda: files_grpc(big())),
+    large(TOO_LARGE, "onnx-jpeg-grpc", lambda: files_grpc(big())),
     large(TOO_LARGE, "torchserve-http", lambda: torchserve_raw(big())),
     large(TOO_LARGE, "torchserve-grpc", lambda: torchserve_grpc(big())),
     large("larger than max", "typed-grpc", lambda: typed_grpc(big())),

@@ -94,10 +94,9 @@ REASONS = (
     "JSON nested 100,000 levels deep ends Triton's process. Envoy lets 64 levels through "
     "(`compose/envoy/triton_http.lua`).",
     "The body limit of 32 MiB is Envoy's, for HTTP and for TorchServe's gRPC: TorchServe would reset the stream "
-    "without a reason. Other gRPC messages stream through Envoy, and their server refuses them.",
-    "Triton reads a gRPC message of any length and compares it with the shape. It keeps the memory of the 16 largest "
-    "messages for later ones. Only its memory limit bounds a message: one that reaches it ends Triton, and the restart "
-    "policy starts it again.",
+    "without a reason. Other gRPC messages stream through Envoy, and their server refuses them. Triton would take a "
+    "message of any length, so Envoy reads how long each says that it is (`compose/envoy/triton_grpc.lua`).",
+    "Triton keeps the memory of the 16 largest gRPC messages for later ones: half a gigabyte at most.",
 )
 
 

@@ -1,5 +1,6 @@
 """The containers as they run, not as they were written: user, capabilities, limits, ports."""
 
+import secrets
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from tests.clients import EDGE_PORT, HOST, LOCUST_PORT
 from tests.conftest import services
 from tests.docker import containers, docker, service_of
+from tests.stack.runs import bench
 
 # 5557, where workers on other machines join, is on any free port unless LOCUST_MASTER_PORT says which.
 PUBLISHED: dict[str, dict[int, int | None]] = {
@@ -63,3 +65,32 @@ def test_only_envoy_s_and_locust_s_ports_are_published(running: list[dict[str, A
         for inside, (address, outside) in bound.items():
             assert address in (HOST, "0.0.0.0")
             assert wanted[inside] in (None, outside)
+
+
+@pytest.mark.slow
+def test_with_a_key_only_its_holders_are_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The edge is made anew with a key: its own health check and the bench hold it, others hear 401 or
+    UNAUTHENTICATED. Which paths ask for it: tests/static/test_envoy.py."""
+    edge = ("compose", "up", "--detach", "--wait", "--no-deps", "edge")
+    asked = (
+        "--routes",
+        "onnx-http,onnx-grpc",
+        "--batches",
+        "1",
+        "--concurrency",
+        "2",
+        "--blocks",
+        "1",
+        "--seconds",
+        "0.3",
+    )
+    try:
+        with monkeypatch.context() as patch:
+            patch.setenv("API_KEY", secrets.token_hex(16))
+            docker(*edge)
+            status, said, _ = bench("fiveway", *asked)
+            assert status == 0, said
+        status, said, _ = bench("fiveway", *asked)
+        assert (status, "HTTP 401" in said, "UNAUTHENTICATED" in said) == (1, True, True), said
+    finally:
+        docker(*edge)

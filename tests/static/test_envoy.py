@@ -5,6 +5,7 @@ No Docker: the hosts of the config are replaced by ports of this machine, and no
 
 import asyncio
 import base64
+import gzip
 import hashlib
 import itertools
 import json
@@ -59,6 +60,8 @@ CLUSTERS = dict(clusters())
 KSERVE = "/inference.GRPCInferenceService/"
 TORCHSERVE = "/org.pytorch.serve.grpc.inference.InferenceAPIsService/"
 JSON = ("-H", "content-type: application/json")
+KEY = "0123456789abcdef"
+BINARY = ("-H", "inference-header-content-length: 2")
 STUB = b"Stub process is not healthy"
 
 
@@ -154,7 +157,9 @@ class Edge:
 
 @contextmanager
 def serve_grpc(name: str) -> Iterator[int]:
-    server = grpc.server(futures.ThreadPoolExecutor(8), options=CHANNEL_OPTIONS)
+    # Triton's own limit, which is gRPC's largest; without it FakeGrpc would wait for a message of 4 GiB.
+    options = (*CHANNEL_OPTIONS, ("grpc.max_receive_message_length", 2**31 - 1))
+    server = grpc.server(futures.ThreadPoolExecutor(8), options=options)
     server.add_generic_rpc_handlers((FakeGrpc(name),))
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
@@ -163,10 +168,11 @@ def serve_grpc(name: str) -> Iterator[int]:
 
 
 @contextmanager
-def envoy(folder: Path, theirs: dict[tuple[str, int], int]) -> Iterator[tuple[int, int]]:
-    """A running Envoy before the servers at these ports; yields its listener's and its statistics' port."""
+def envoy(folder: Path, theirs: dict[tuple[str, int], int], config: str = "") -> Iterator[tuple[int, int]]:
+    """A running Envoy before the servers at these ports; yields its listener's and its statistics' port. `config` in
+    place of the file's own."""
     ours = {("0.0.0.0", 8080): free_port(), ("0.0.0.0", 9901): free_port(), ("127.0.0.1", 9900): free_port()}
-    text = CONFIG.read_text().replace("/etc/envoy/", f"{folder}/")
+    text = (config or CONFIG.read_text()).replace("/etc/envoy/", f"{folder}/")
     for (host, port), here in (theirs | ours).items():
         old, new = f"address: {host}, port_value: {port} ", f"address: 127.0.0.1, port_value: {here} "
         assert old in text, f"the config has no {old}"
@@ -219,7 +225,7 @@ def test_one_name_per_route() -> None:
         assert way.direct in (None, f"{host}:{port}"), way.name
     text = CONFIG.read_text()
     named = set(re.findall(r"- (?:\{ )?name: ([\w-]+)(?:\n\s+|, )match:", text))
-    assert named - {"front-page", "index", "not-exposed", "too-large"} == set(CLUSTERS)
+    assert named - {"front-page", "index", "not-exposed", "too-large", "compressed"} == set(CLUSTERS)
     for name, cluster in re.findall(r"- name: ([\w-]+)\n\s+match:.*\n\s+route: \{ cluster: ([\w-]+),", text):
         assert name == cluster
 
@@ -268,7 +274,7 @@ def test_http_paths_that_pass(edge: Edge, version: str, route: str, path: str, s
         "/v2/models/m/versions/1/stats", "/v2/models/m/infer/", "/v2/models/m_trt/stats", "/v2/models/m/generate",
         "/v2//repository/index", "/v2/./repository/index", "/v2/models/../repository/index", "/V2/repository/index",
         "/predictions", "/predictions/m/1.0/explain", "/predictions/..%2fmodels", "/predictions/../models",
-        "/embedding", "/docs/../health", "/docs/..;/health", KSERVE + "ModelInfer",
+        "/embedding", "/docs/../metrics", "/docs/..;/metrics", KSERVE + "ModelInfer",
         "/fiveway.vision.v1.VisionService/Predict",
     ],
 )  # fmt: skip
@@ -354,10 +360,86 @@ def test_a_batch_of_32_passes_both_ways(edge: Edge) -> None:
     """19.3 MB, up and down: over both HTTP versions, with a content-length and without one, and over gRPC."""
     body = bytes(BATCH_32)
     for version, extra in itertools.product(VERSIONS, ([], ["-H", "transfer-encoding: chunked"])):
-        status, _, answer = edge.post("/v2/models/m/infer", body, *extra, version=version)
+        status, _, answer = edge.post("/v2/models/m/infer", body, *BINARY, *extra, version=version)
         assert (status, answer == body) == (200, True), (version, extra)
     with channel(f"127.0.0.1:{edge.port}") as opened:
         assert raw_call(opened, KSERVE + "ModelInfer", body) == body
+
+
+ANY_PATH = ("/v2/models/m/infer", "/v2/models/m_trt/infer", "/embed", "/predictions/m", "/transport/binary")
+
+
+@pytest.mark.parametrize("path", [*ANY_PATH, "/grpc.health.v1.Health/Check", f"{TORCHSERVE}Ping"])
+@pytest.mark.parametrize("kind", ["application/grpc", "application/grpc-web+proto", "application/octet-stream"])
+def test_no_header_lifts_the_limit(edge: Edge, path: str, kind: str) -> None:
+    """A body of unannounced length that says it is gRPC, or binary tensors: nothing above 32 MiB gets to a server."""
+    headers = ("-H", f"content-type: {kind}", "-H", "transfer-encoding: chunked")
+    for extra in ((), BINARY):
+        status, head, _ = edge.post(path, bytes(40 * MIB), *headers, *extra)
+        assert status in (413, 404) or "grpc-status: 8" in head, head
+
+
+@pytest.mark.parametrize("path", [*ANY_PATH, "/v1/predict", "/api/v1.0/predictions"])
+def test_nothing_compressed_passes(edge: Edge, path: str) -> None:
+    """It would be larger, and deeper, than what was checked."""
+    body = gzip.compress(b"[" * 200_000)
+    for encoding, expected in (("gzip", 415), ("deflate", 415), ("GZIP", 415), ("identity, gzip", 415)):
+        status, _, answer = edge.post(path, body, *JSON, "-H", f"content-encoding: {encoding}")
+        assert (status, "without content-encoding" in said(path, answer)) == (expected, True)
+    assert edge.curl("/v2", "-H", "content-encoding: identity")[0] == 200
+
+
+def test_no_compressed_message_passes(edge: Edge) -> None:
+    """Over gRPC too, where an encoding that is not known is UNIMPLEMENTED."""
+    with grpc.insecure_channel(f"127.0.0.1:{edge.port}", compression=grpc.Compression.Gzip) as opened:
+        for method in (KSERVE + "ModelInfer", KSERVE + "ModelStreamInfer", "/fiveway.vision.v1.VisionService/Predict"):
+            with pytest.raises(grpc.RpcError) as refused:
+                raw_call(opened, method, bytes(MIB))
+            assert refused.value.code() is grpc.StatusCode.UNIMPLEMENTED
+            assert "send them as they are" in str(refused.value.details())
+
+
+def framed(*lengths: int) -> bytes:
+    """gRPC messages of zeros."""
+    return b"".join(b"\0" + length.to_bytes(4, "big") + bytes(length) for length in lengths)
+
+
+@pytest.mark.parametrize("method", ["ModelInfer", "ModelStreamInfer"])
+@pytest.mark.parametrize("route", ["", "trt-grpc", "onnx-jpeg-grpc"])
+def test_a_message_to_triton_has_at_most_32_mib(edge: Edge, method: str, route: str) -> None:
+    """Its server would take any. The largest passes whole; a larger one is refused before it has been sent."""
+    with channel(f"127.0.0.1:{edge.port}") as opened:
+        whole = bytes(32 * MIB)
+        assert raw_call(opened, KSERVE + method, whole, [("x-route", route)]) == whole
+        with pytest.raises(grpc.RpcError) as refused:
+            raw_call(opened, KSERVE + method, bytes(32 * MIB + 1), [("x-route", route)])
+    assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert "32 MiB per request at most" in str(refused.value.details())
+
+
+def test_a_later_message_of_a_stream_is_bounded_too(edge: Edge) -> None:
+    """Also where its length is split over two frames: the call gets no answer then, and the server nothing more."""
+    large = framed(40 * MIB)
+    for body in (framed(5) + large, framed(0, 70_000) + large):
+        headers = ("-H", "content-type: application/grpc", "-H", "te: trailers", "--max-time", "20")
+        _, head, _ = edge.post(KSERVE + "ModelStreamInfer", body, *headers, version="--http2-prior-knowledge")
+        assert "grpc-status: 8" in head or "grpc-status: 4" in head or "grpc-status: 13" in head, head
+    assert edge.call(KSERVE + "ServerLive") == f"triton {KSERVE}ServerLive"
+
+
+@HTTP_VERSIONS
+def test_json_for_triton_is_scanned_within_bounds(edge: Edge, version: str) -> None:
+    """At most 8 MiB, announced or not, and 65,536 brackets: a tensor of 32 images as nested lists has fewer."""
+    path = "/v2/models/m/infer"
+    for extra in ((), ("-H", "transfer-encoding: chunked")):
+        status, _, body = edge.post(path, b"1," * 5 * MIB, *extra, version=version)
+        assert (status, "8 MiB of JSON" in body["error"]) == (413, True)
+        nested = b"\0" + b"[1]," * (32 * 3 * 224)
+        assert edge.post(path, nested, *extra, version=version)[2] == nested
+        status, _, body = edge.post(path, b"[]" * 32769, *extra, version=version)
+        assert (status, "more than 65536 brackets" in body["error"]) == (400, True)
+    status, _, body = edge.post(path, b"{}", "-H", "inference-header-content-length: x", version=version)
+    assert (status, "is not a number" in body["error"]) == (400, True)
 
 
 @pytest.mark.parametrize("path", ["/v2/models/m/infer", "/nothing"])
@@ -516,6 +598,75 @@ def test_the_statistics_are_read_only(edge: Edge) -> None:
         assert admin.curl(path, "-X", method)[0] == 404
 
 
+def as_started(folder: Path, **settings: str) -> "subprocess.CompletedProcess[str]":
+    """What compose/envoy/run does with these settings: Envoy, which is not here, prints the config that it gets."""
+    for name, text in {
+        "run": (CONFIG.parent / "run").read_text().replace("/etc/envoy/", f"{CONFIG.parent}/"),
+        "envoy": '#!/bin/sh\ncat "$2"\n',
+    }.items():
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o755)
+    environment = {"PATH": f"{folder}:/usr/bin:/bin", "TMPDIR": str(folder)} | settings
+    command = ["bash", str(folder / "run")]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0", "10.0.0.5", "::"])
+def test_an_address_of_others_needs_a_key_or_a_word(address: str, tmp_path: Path) -> None:
+    """Else the edge does not start, and says what to set."""
+    done = as_started(tmp_path, BIND_ADDRESS=address, OPEN_TO_ANYONE="no")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "set API_KEY, or OPEN_TO_ANYONE=yes" in done.stderr
+    for more in ({"API_KEY": KEY}, {"OPEN_TO_ANYONE": "yes"}):
+        assert "listeners:" in as_started(tmp_path, BIND_ADDRESS=address, **more).stdout
+    assert as_started(tmp_path, BIND_ADDRESS="127.0.0.1").stdout == CONFIG.read_text()
+
+
+@pytest.mark.parametrize("key", ["short", "sixteen/or/more/of/them", 'quoted"quoted"quoted', "x" * 129])
+def test_a_key_that_cannot_be_one_is_refused(key: str, tmp_path: Path) -> None:
+    """Too short or too long, or with characters that mean something in a header or in the config."""
+    done = as_started(tmp_path, API_KEY=key)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "16 to 128 letters" in done.stderr
+
+
+def test_nothing_passes_without_the_key(tmp_path: Path) -> None:
+    """Every route of the table, what is answered by Envoy itself, and what is not there: 401 or UNAUTHENTICATED in the
+    route's own form. With it they pass, and the servers do not see it."""
+    with ExitStack() as running:
+        theirs = {("triton", 8000): running.enter_context(http_server(fake_http("triton")))}
+        theirs[("triton", 8001)] = running.enter_context(serve_grpc("triton"))
+        (tmp_path / "made").mkdir()
+        config = as_started(tmp_path / "made", API_KEY=KEY).stdout
+        locked = Edge(*running.enter_context(envoy(tmp_path, theirs, config)))
+        for path in (
+            "/",
+            "/samples/otter.jpg",
+            "/docs",
+            "/health",
+            "/v2",
+            "/v2/models/m/infer",
+            "/v1/predict",
+            "/nothing",
+            *ANY_PATH,
+        ):
+            for wrong in (
+                (),
+                ("-H", "x-api-key: no"),
+                ("-H", f"authorization: Basic {KEY}"),
+                ("-H", f"cookie: api_key={KEY}"),
+            ):
+                status, _, body = locked.curl(path, *wrong)
+                assert (status, "the key is missing or wrong" in said(path, body)) == (401, True), (path, wrong)
+        for method in ("ModelInfer", "ServerLive", "ModelStreamInfer"):
+            assert locked.call(KSERVE + method).startswith("UNAUTHENTICATED: the key is missing")
+        assert locked.call("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo").startswith("UNAUTHENTICATED")
+        assert locked.call(KSERVE + "ServerLive", authorization=f"Bearer {KEY}").startswith("triton ")
+        for right in (("-H", f"x-api-key: {KEY}"), ("-H", f"authorization: Bearer {KEY}")):
+            assert locked.curl("/v2", *right)[::2] == (200, {"server": "triton", "path": "/v2"})
+        assert locked.curl(f"/v2?api_key={KEY}")[::2] == (200, {"server": "triton", "path": "/v2"})
+
+
 def test_servers_that_are_not_there(tmp_path: Path) -> None:
     """503 and UNAVAILABLE: "try again" if the server is down, and for a profile that is off the command that starts
     it."""
@@ -529,6 +680,10 @@ def test_servers_that_are_not_there(tmp_path: Path) -> None:
             status, _, body = edge.post(path, b"{}", *JSON)
             assert (status, body["error"]["code"]) == (503, "UNAVAILABLE")
             assert ("scripts/up --profile transport" if path in transport else "try again") in body["error"]["message"]
+        # Too large to be kept for a second try: Envoy's own answer would be 507.
+        for path, kind in (("/v2/models/m/infer", BINARY), ("/embed", ("-H", "content-type: image/jpeg"))):
+            status, _, body = edge.post(path, bytes(4 * MIB), *kind)
+            assert (status, "try again" in said(path, body)) == (503, True)
         for path in ("/fiveway.vision.v1.VisionService/Predict", *methods):
             says = "scripts/up --profile transport" if path in methods else "try again"
             assert re.match(f"UNAVAILABLE: .*{says}", edge.call(path))

@@ -189,6 +189,7 @@ def test_the_triton_tag(here: Here, gpu: dict[str, str], tag: str | None, level:
         ({name: said for name, said in ENGINE.items() if name != "compose_works"}, {}, "compose", "fail 2.40"),
         ({}, {"ACCELERATOR": "tpu"}, "accelerator", "fail tpu: set ACCELERATOR"),
         ({}, {"taken": 8089}, "port", "fail 8089 on 127.0.0.1 is taken"),
+        ({}, {"BIND_ADDRESS": "10.0.0.5"}, "address", "fail BIND_ADDRESS=10.0.0.5 lets in everybody"),
     ],
 )  # fmt: skip
 def test_other_findings(here: Here, answers: dict[str, str], options: dict[str, Any], subject: str, says: str) -> None:
