@@ -24,8 +24,8 @@ from scripts.host.machine import ROOT, Refusal, Usage, ask, run, say, setting
 ROUTES = ("jpeg-http", "onnx-http", "onnx-grpc", "trt-http", "trt-grpc")
 # Options of `scripts/bench fiveway` that go on to it, and those that are answered here.
 PASSED = (
-    "--quick", "--batches", "--concurrency", "--photo", "--policy", "--rate", "--method", "--price-per-hour",
-    "--distance", "--blocks", "--seconds", "--seed",
+    "--quick", "--batches", "--concurrency", "--photo", "--policy", "--client", "--rate", "--method",
+    "--price-per-hour", "--distance", "--blocks", "--seconds", "--seed",
 )  # fmt: skip
 ANSWERED = ("--target", "--host", "--results")
 NATIVE = ROOT / "out" / "native"

@@ -140,7 +140,7 @@ def test_a_batch_of_32_passes(client: str, photos: dict[str, bytes]) -> None:
 
 
 def test_json_up_to_the_limit_is_answered(photo: bytes) -> None:
-    """Four images as JSON, 6.6 MB. Triton copies it onto a stack: with the usual 8 MiB of it, 5 MB ended the process."""
+    """Four images, 6.6 MB. Triton copies JSON onto a stack: with the usual 8 MiB of it, 5 MB ended the process."""
     numbers = ["0.12345678"] * (4 * 3 * 224 * 224)
     tensor = {"name": "image", "shape": [4, 3, 224, 224], "datatype": "FP32", "data": ["NUMBERS"]}
     body = json.dumps({"inputs": [tensor]}).replace('"NUMBERS"', ",".join(numbers)).encode()

@@ -22,7 +22,7 @@ DIFFERENT = {
     "triton": {
         *RESERVED, "build.args.TRITON_TAG", "build.target", "environment.DEVICE", "environment.JPEG_DECODER",
         "environment.START_GRACE_S", "healthcheck.start_period", "image", "pull_policy", "shm_size", "ulimits.memlock",
-        "ulimits.stack", "volumes",
+        "volumes",
     },
 }  # fmt: skip
 
