@@ -10,19 +10,21 @@ from typing import Any
 
 import pytest
 
+from bench.studies import STUDIES
+from locustfiles.study_routes import STUDY_ROUTES
 from tests.browser import open_page
 from tests.docker import PROJECT, container, docker, wait_until
 from tests.repository import ROOT
 from tests.stack.runs import OUTPUT, answered, bench, finished, folder_in, result, visits
 
-FIVEWAY = ["jpeg-http", "onnx-http", "onnx-grpc", "trt-http", "trt-grpc"]
+FIVEWAY = list(STUDY_ROUTES["fiveway"])
 SHORT = ["--seconds", "0.5", "--blocks", "3"]
 ONE_CELL = ["--routes", "onnx-http", "--batches", "1", "--concurrency", "1"]
 
 
 @pytest.fixture(scope="module")
 def folder(stack: None) -> Path:
-    """A run of all five routes, a batch of 8 alone and four users at batch 1, in three blocks."""
+    """A run of all its rows, a batch of 8 alone and four users at batch 1, in three blocks."""
     return finished("fiveway", "--quick", "--batches", "8", "--concurrency", "4", *SHORT)
 
 
@@ -36,7 +38,7 @@ def found(folder: Path) -> dict[str, Any]:
 def test_every_cell_is_measured_and_every_count_holds(found: dict[str, Any]) -> None:
     """Server's and edge's counts equal the client's, every user has one connection, and nothing fails."""
     assert {cell["route"] for cell in found["cells"]} == set(FIVEWAY)
-    assert len(visits(found)) == 5 * 2 * 3
+    assert len(visits(found)) == len(FIVEWAY) * 2 * 3
     for about, cell, visit in answered(found):
         assert visit["problem"] == "", about
         assert visit["requests"] == visit["server_requests"], about
@@ -80,9 +82,9 @@ def test_engines_are_equal_and_cpu_time_is_counted(found: dict[str, Any]) -> Non
 
 
 def test_every_ratio_has_an_interval_or_says_why_not(found: dict[str, Any]) -> None:
-    """Protocol, format and engine pairs of every cell are judged, or say why they are not."""
+    """Pairs of every kind in every cell are judged, or say why they are not."""
     ratios = found["analysis"]["ratios"]
-    assert {ratio["kind"] for ratio in ratios} == {"protocol", "format", "engine"}
+    assert {ratio["kind"] for ratio in ratios} == set(STUDIES["fiveway"].pairs.values())
     for ratio in ratios:
         if ratio["verdict"] == "no verdict":
             assert ratio["text"].startswith("no verdict on ")
@@ -104,7 +106,7 @@ async def test_the_report_is_one_page_that_asks_nobody(folder: Path) -> None:
             assert route in text
         await page.screenshot(ROOT / "out" / "report.png")
     assert all(f"| {route} | " in (folder / "report.md").read_text() for route in FIVEWAY)
-    assert len((folder / "cells.csv").read_text().splitlines()) == 1 + 10
+    assert len((folder / "cells.csv").read_text().splitlines()) == 1 + 2 * len(FIVEWAY)
 
 
 @pytest.mark.slow
