@@ -14,8 +14,11 @@ import json
 from dataclasses import asdict, replace
 
 from bench import truth
+from bench.measure.cells import settings_of
 from bench.measure.counters import delta, read
 from bench.measure.measured import Cell
+from locustfiles.calls import requests_of
+from locustfiles.routes import ROUTES
 from locustfiles.settings import Settings
 
 truth.WARM_S = 0
@@ -24,17 +27,16 @@ found = {}
 for route in ("onnx-http", "onnx-grpc"):
     for users in (1, 8):
         cell = Cell(route, route, users=users)
-        about = truth.target(cell, "http://edge:8080")
         before = read(cell, served)
-        visit = truth.generate(about, 1, 1.0)
+        visit = truth.generate(cell, "http://edge:8080", 1, 1.0)
         counted = delta(before, read(cell, served))
-        bodies = sum(map(len, about.bodies)) / len(about.bodies)
+        sizes = [len(one.body) for one in requests_of(ROUTES[route], settings_of(cell, "http://edge:8080"))]
+        bodies = sum(sizes) / len(sizes)
         found[f"{route} {users}"] = {"visit": asdict(visit), "counted": asdict(counted), "body": bodies}
 truth.WARM_S, wrong = 1, {}
 for route in ("onnx-http", "onnx-grpc"):
-    about = truth.target(Cell(route, route), "http://edge:8080")
-    bodies = tuple(body.replace(about.path.encode(), b"/nothing/here") for body in about.bodies)
-    wrong[route] = truth.generate(replace(about, path="/nothing/here", bodies=bodies), 1, 1.0).problem
+    truth.ROUTES = {route: replace(ROUTES[route], path="/nothing/here")}
+    wrong[route] = truth.generate(Cell(route, route), "http://edge:8080", 1, 1.0).problem
 print(json.dumps({"cells": found, "wrong": wrong}))
 """
 
