@@ -155,8 +155,13 @@ class Connection:
                 del buffers[:whole]
                 if sent:
                     buffers[0] = memoryview(buffers[0])[sent:]
-        except BaseException as error:  # a user who stops in the middle of a frame, too: nothing can follow it
-            self._lose(error if isinstance(error, OSError) else OSError("a request was left in its middle"))
+        except OSError:
+            # A server that has answered may have gone already. What it sent is still to be read: the reader loses the
+            # connection, at its end.
+            self.usable = False
+            raise
+        except BaseException:  # a user who stops in the middle of a frame: nothing can follow it
+            self._lose(OSError("a request was left in its middle"))
             raise
 
     def _control(self, frame: Frame, then: Callable[[], None] = lambda: None) -> None:
