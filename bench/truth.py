@@ -25,8 +25,8 @@ from bench.measure.measured import INTERRUPTED, Cell, Visit, merge, now
 from bench.measure.progress import Progress
 from bench.report import results
 from locustfiles import bounded
-from locustfiles.calls import requests_of
-from locustfiles.clients import DEADLINE_S, Payload, key
+from locustfiles.calls import endpoint_of, requests_of
+from locustfiles.clients import DEADLINE_S, Payload
 from locustfiles.clients.policy import POOLED, PUBLISHED
 from locustfiles.recorder import MIN_CALLS, Histogram
 from locustfiles.routes import ROUTES
@@ -63,16 +63,15 @@ def target(cell: Cell, host: str) -> Target:
     """The requests of a cell, the same bytes that Locust's users send. Raises as requests_of does."""
     route = ROUTES[cell.route]
     chosen = settings_of(cell, host)
-    address, path = chosen.address(route), route.path.format(model=chosen.served(route))
-    headers = {**route.format.headers, **route.headers, **key()}
+    to = endpoint_of(route, chosen)
 
     def request(payload: Payload) -> bytes:
         length = str(len(payload.body))
-        lines = {"host": address, "user-agent": "fiveway", **headers, **payload.headers, "content-length": length}
+        lines = {"host": to.address, "user-agent": "fiveway", **to.headers, **payload.headers, "content-length": length}
         head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
-        return f"POST {path} HTTP/1.1\r\n{head}\r\n".encode("latin-1") + payload.body
+        return f"POST {to.path} HTTP/1.1\r\n{head}\r\n".encode("latin-1") + payload.body
 
-    return Target(cell, f"http://{address}{path}", tuple(map(request, requests_of(route, chosen))))
+    return Target(cell, f"http://{to.address}{to.path}", tuple(map(request, requests_of(route, chosen))))
 
 
 def unfit(cell: Cell) -> str:

@@ -1,13 +1,21 @@
 """The requests of a route's users and the checks of the answers: for photos, or from the model's metadata."""
 
+from collections.abc import Callable
 from functools import partial
 
 from locustfiles import tensors
 from locustfiles.answers import Check
-from locustfiles.clients import Payload
+from locustfiles.clients import Endpoint, Payload, key
 from locustfiles.payloads import Images, payloads
 from locustfiles.routes import ROUTES, Route
 from locustfiles.settings import BadSetting, Settings
+
+
+def endpoint_of(route: Route, chosen: Settings, on_connect: Callable[[], None] = lambda: None) -> Endpoint:
+    """Where this route's requests go, and the headers that all of them have; raises BadSetting."""
+    path = route.path.format(model=chosen.served(route), size=chosen.size)
+    headers = {**route.format.headers, **route.headers, **key()}
+    return Endpoint(chosen.address(route), path, headers, route.method, on_connect)
 
 
 def requests_of(route: Route, chosen: Settings) -> tuple[Payload, ...]:

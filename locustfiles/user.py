@@ -12,8 +12,8 @@ from locust import User, task
 
 from locustfiles import settings
 from locustfiles.answers import WrongAnswer
-from locustfiles.calls import check_of, requests_of
-from locustfiles.clients import Answer, CallError, Client, Endpoint, Payload, key
+from locustfiles.calls import check_of, endpoint_of, requests_of
+from locustfiles.clients import Answer, CallError, Client, Payload
 from locustfiles.clients.grpc import GrpcClient
 from locustfiles.clients.grpcio import CLIENTS
 from locustfiles.clients.http import HttpClient
@@ -40,8 +40,7 @@ class Call:
 def connect(route: Route, chosen: settings.Settings, on_connect: Callable[[], None] = lambda: None) -> Client:
     """A client for one user. Nothing connects before its first call, so nothing before Locust has forked."""
     spoken = route.format
-    path = route.path.format(model=chosen.served(route), size=chosen.size)
-    to = Endpoint(chosen.address(route), path, {**spoken.headers, **route.headers, **key()}, route.method, on_connect)
+    to = endpoint_of(route, chosen, on_connect)
 
     def make() -> Client:
         if spoken.client:

@@ -26,7 +26,7 @@ class Client(Protocol):
     """One caller's connection."""
 
     async def send(self, body: int) -> None:
-        """Send the body with this number and read the answer; raises where there is none."""
+        """Send the body with this number and read the answer. Raises what the library raises."""
 
     async def close(self) -> None: ...
 
@@ -82,9 +82,8 @@ class TritonAio:
             import tritonclient.http.aio as library
 
             self._client = library.InferenceServerClient(to.address, conn_limit=1, conn_timeout=to.deadline_s)
-            every["model_name"] = to.path.split("/")[3]
         payloads = [Payload(body, 1, to.headers) for body in bodies]
-        self._ready = [triton.arguments(library, to.protocol, payload) | every for payload in payloads]
+        self._ready = [triton.arguments(library, to.protocol, to.path, payload) | every for payload in payloads]
 
     async def send(self, body: int) -> None:
         asked = self._ready[body]

@@ -19,17 +19,16 @@ from typing import Any
 
 from bench.measure.launcher import LoadError, Window
 from bench.measure.measured import RAMP, Cell
-from locustfiles.calls import requests_of
-from locustfiles.clients import DEADLINE_S, key
+from locustfiles.calls import endpoint_of, requests_of
 from locustfiles.clients.policy import POOLED, PUBLISHED
 from locustfiles.recorder import Histogram
 from locustfiles.routes import Route
 from locustfiles.settings import Settings
+from locustfiles.study_routes.clients import GENERATORS
 
 _AIO = (sys.executable, "-m", "bench.generators.aio")
 PROGRAMS: Mapping[str, Sequence[str]] = {
-    "go": ("raw",),
-    **{client: (*_AIO, "--client", client) for client in ("aiohttp", "grpc-aio", "tritonclient-aio")},
+    client: ("raw",) if client == "go" else (*_AIO, "--client", client) for client in GENERATORS
 }
 """Format.generator -> the command."""
 START_S, DRAIN_S = 60.0, 45.0
@@ -57,23 +56,22 @@ class Program:
 
     def command(self, users: int, window: Window, files: Sequence[Path]) -> list[str]:
         """Raises LoadError where the requests' headers differ."""
-        route, payloads = self.route, requests_of(self.route, self.chosen)
-        headers = {**route.format.headers, **route.headers, **key(), **payloads[0].headers}
+        to, payloads = endpoint_of(self.route, self.chosen), requests_of(self.route, self.chosen)
         if any(one.headers != payloads[0].headers for one in payloads):
             raise LoadError(f"{self.cell.route}: its requests have different headers, {self.name} sends the same")
         options = {
-            "protocol": route.format.protocol,
-            "address": self.chosen.address(route),
-            "path": route.path.format(model=self.chosen.served(route), size=self.chosen.size),
+            "protocol": self.route.format.protocol,
+            "address": to.address,
+            "path": to.path,
             "users": users,
             "policy": self.cell.policy,
             "warm-s": window.warm_s,
             "seconds": window.seconds,
             "steady": 1 - RAMP,
-            "deadline-s": DEADLINE_S,
+            "deadline-s": to.deadline_s,
         }
         said = [f"--{name}={value}" for name, value in options.items()]
-        said += [f"--header={name}={value}" for name, value in headers.items()]
+        said += [f"--header={name}={value}" for name, value in {**to.headers, **payloads[0].headers}.items()]
         return [*PROGRAMS[self.name], *said, *map(str, files)]
 
 
@@ -81,10 +79,11 @@ class Load:
     """The running programs of one visit. Use as a context manager: afterwards all their processes have ended."""
 
     def __init__(self, program: Program, window: Window, processes: int = 1) -> None:
-        self._program, self._window = program, window
+        self._program = program
         self._folder = tempfile.TemporaryDirectory()
-        files = [Path(self._folder.name, str(i)) for i in range(len(requests_of(program.route, program.chosen)))]
-        for file, payload in zip(files, requests_of(program.route, program.chosen), strict=True):
+        payloads = requests_of(program.route, program.chosen)
+        files = [Path(self._folder.name, str(i)) for i in range(len(payloads))]
+        for file, payload in zip(files, payloads, strict=True):
             file.write_bytes(payload.body)
         users = program.cell.users
         shares = [users // processes + (i < users % processes) for i in range(processes)]

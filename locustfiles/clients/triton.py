@@ -27,9 +27,8 @@ CHANNEL = [
 ]
 
 
-def parsed(protocol: str, payload: Payload) -> tuple[str, list[Tensor], list[str]]:
-    """(model, inputs, names of the outputs) of a request that payloads.kserve made; the model is "" over HTTP, where
-    the path has it."""
+def parsed(protocol: str, path: str, payload: Payload) -> tuple[str, list[Tensor], list[str]]:
+    """(model, inputs, names of the outputs) of a request of payloads.kserve. Over HTTP the path has the model."""
     inputs: list[Tensor] = []
     if protocol == "gRPC":
         message = ModelInferRequest.FromString(payload.body)
@@ -42,12 +41,12 @@ def parsed(protocol: str, payload: Payload) -> tuple[str, list[Tensor], list[str
         end = start + said["parameters"]["binary_data_size"]
         inputs.append((said["name"], said["datatype"], said["shape"], payload.body[start:end]))
         start = end
-    return "", inputs, [said["name"] for said in head["outputs"]]
+    return path.split("/")[3], inputs, [said["name"] for said in head["outputs"]]  # /v2/models/<model>/infer
 
 
-def arguments(library: Any, protocol: str, payload: Payload) -> dict[str, Any]:
+def arguments(library: Any, protocol: str, path: str, payload: Payload) -> dict[str, Any]:
     """The arguments of `infer` for one request, by tritonclient.http or tritonclient.grpc (`library`)."""
-    model, tensors, outputs = parsed(protocol, payload)
+    model, tensors, outputs = parsed(protocol, path, payload)
     inputs = []
     for name, kind, shape, raw in tensors:
         inputs.append(library.InferInput(name, list(shape), kind))
@@ -57,14 +56,14 @@ def arguments(library: Any, protocol: str, payload: Payload) -> dict[str, Any]:
 
 def read(answer: Answer) -> Any:
     """[N, D], from the answer of a client of this module."""
-    return np.frombuffer(answer.body, np.float32).reshape([int(size) for size in answer.headers[SHAPE].split(",")])
+    return np.frombuffer(answer.body, np.float32).reshape(answer.headers[SHAPE])
 
 
 def array(result: Any, outputs: Sequence[Any]) -> Answer:
     """The only output of an InferResult."""
     (output,) = outputs
     found = result.as_numpy(output.name())
-    return Answer(found.tobytes(), {SHAPE: ",".join(map(str, found.shape))})
+    return Answer(found.tobytes(), {SHAPE: found.shape})
 
 
 class TritonClient:
@@ -82,7 +81,6 @@ class TritonClient:
         else:
             self._library = tritonclient.http
             self._client = self._library.InferenceServerClient(to.address)
-            self._every["model_name"] = to.path.split("/")[3]  # /v2/models/<model>/infer
         self._ready: dict[int, tuple[Payload, dict[str, Any]]] = {}
         self._connects = True  # with its first call
 
@@ -91,7 +89,7 @@ class TritonClient:
             self._to.on_connect()
             self._connects = False
         if id(payload) not in self._ready:  # in the warm-up
-            self._ready[id(payload)] = payload, arguments(self._library, self._protocol, payload)
+            self._ready[id(payload)] = payload, arguments(self._library, self._protocol, self._to.path, payload)
         asked = self._ready[id(payload)][1] | self._every
         try:
             with gevent.Timeout(self._to.deadline_s), self._waiting():
