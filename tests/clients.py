@@ -28,10 +28,10 @@ from torchserve import inference_pb2 as torchserve
 from torchserve import inference_pb2_grpc as torchserve_grpc
 from tritonclient.utils import np_to_triton_dtype
 
+from chaos.docker import address_of
 from gateways.core.answer import softmax
 from gateways.core.manifest import Manifest
 from gateways.core.serving import Serving, ServingError
-from tests.docker import address_of
 
 ARTIFACTS = Path("/artifacts")
 try:

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from tests.docker import containers, health, service_of, wait_until
+from chaos.docker import containers, health, service_of, wait_until
 from tests.repository import ROOT, compose
 
 PHOTOS = ROOT / "models" / "photos"
 # Kills servers: whatever runs with it would see them die.
-LAST = "test_healing.py"
+LAST = "test_chaos.py"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

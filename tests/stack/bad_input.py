@@ -21,9 +21,9 @@ from seldon import prediction_pb2 as seldon
 from torchserve import inference_pb2 as torchserve
 from tritonclient.grpc import service_pb2 as kserve
 
+from chaos.docker import address_of
 from tests.clients import EDGE, MODEL, TIMEOUT_S, b64, channel, error_text, form, raw_call, zmq_ask
 from tests.conftest import PHOTOS
-from tests.docker import address_of
 
 PHOTO = (PHOTOS / "otter_224x224.jpg").read_bytes()
 B64_PHOTO = b64(PHOTO)

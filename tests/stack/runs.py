@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.docker import docker
+from chaos.docker import docker
 from tests.repository import ROOT
 
 OUTPUT = ROOT / "out" / "results"

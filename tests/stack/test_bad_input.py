@@ -4,8 +4,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from chaos.docker import memory_mib
 from tests.clients import client_of
-from tests.docker import memory_mib
 from tests.stack.bad_input import CASES, CASES_BY_NAME, MIB, Refusal
 
 # Rounds of every case. Caches, pools and Java's heap fill in the first ones, and how many that takes differs from run

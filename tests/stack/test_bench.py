@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from bench.studies import STUDIES
+from chaos.docker import PROJECT, container, docker, wait_until
 from locustfiles.study_routes import STUDY_ROUTES
 from tests.browser import open_page
-from tests.docker import PROJECT, container, docker, wait_until
 from tests.repository import ROOT
 from tests.stack.runs import OUTPUT, answered, bench, finished, folder_in, result, visits
 

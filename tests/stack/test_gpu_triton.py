@@ -13,11 +13,11 @@ import tritonclient.grpc
 from google.protobuf import text_format
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
+from chaos.docker import docker, wait_until
 from models.builder.export import triton_jpeg
 from models.builder.repository import WARM_BATCHES, config
 from models.builder.spec import ImageSpec
 from tests.clients import files, tensor
-from tests.docker import docker, wait_until
 from tests.stack.onnx_models import Node, Tensors, write
 from tests.stack.test_triton_backend import IMAGE, address, serving
 

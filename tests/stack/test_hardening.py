@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from chaos.docker import containers, docker, service_of
 from tests.clients import EDGE_PORT, HOST, LOCUST_PORT
 from tests.conftest import services
-from tests.docker import containers, docker, service_of
 from tests.stack.runs import bench
 
 # 5557, where workers on other machines join, is on any free port unless LOCUST_MASTER_PORT says which.

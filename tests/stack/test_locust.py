@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from bench.studies import STUDIES
+from chaos.docker import containers, docker
 from tests.browser import Page, open_page
 from tests.clients import HOST, LOCUST_PORT, ROUTES
-from tests.docker import containers, docker
 from tests.repository import ROOT
 
 URL = f"http://{HOST}:{LOCUST_PORT}/"

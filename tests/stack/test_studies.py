@@ -8,8 +8,8 @@ import pytest
 
 from bench.studies import STUDIES
 from bench.studies.study import VERDICTS
+from chaos.docker import container, docker, health
 from locustfiles.study_routes import WAYS
-from tests.docker import container, docker, health
 from tests.stack.runs import answered, bench, finished, result, visits
 
 DEFAULT = "format"

@@ -12,8 +12,8 @@ import pytest
 import tritonclient.http
 from numpy.typing import NDArray
 
+from chaos.docker import docker, wait_until
 from tests.clients import tensor
-from tests.docker import docker, wait_until
 from tests.stack.test_triton_backend import address, status
 from tests.stack.test_triton_backend import serving as triton
 

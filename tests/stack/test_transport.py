@@ -11,8 +11,8 @@ import grpc
 import pytest
 from fiveway.transport.v1 import base_pb2, base_pb2_grpc
 
+from chaos.docker import address_of
 from tests.clients import TIMEOUT_S, channel
-from tests.docker import address_of
 
 ROUND_TRIP_MS = 150
 KB_PER_S = 1000

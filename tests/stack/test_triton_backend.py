@@ -25,8 +25,8 @@ import tritonclient.http
 from numpy.typing import NDArray
 from tritonclient.utils import InferenceServerException, triton_to_np_dtype
 
+from chaos.docker import docker, wait_until
 from tests.clients import tensor
-from tests.docker import docker, wait_until
 from tests.stack.onnx_models import NUMBERS, TABLE, WEIGHTS, make_broken, make_repository
 
 IMAGE = os.environ.get("TRITON_IMAGE", "fiveway-triton:local")

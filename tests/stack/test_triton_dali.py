@@ -14,10 +14,10 @@ import pytest
 import tritonclient.grpc
 from PIL import Image
 
+from chaos.docker import address_of, container, docker
 from gateways.core.manifest import Manifest
 from tests import clients
 from tests.clients import ARTIFACTS, CLIENTS, MODEL, Vector, files, tensor, tensors
-from tests.docker import address_of, container, docker
 from tests.golden.test_golden import NAMES, SCORE_TOLERANCE, PyTorch, assert_same
 from tests.stack.bad_input import CASES_BY_NAME, Grpc, Http, Refusal
 

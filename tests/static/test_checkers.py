@@ -23,7 +23,7 @@ def check(*command: str | Path) -> None:
     [
         "ruff check --quiet .",
         "ruff format --check --quiet .",
-        "mypy gateways servers models locustfiles bench scripts tests",
+        "mypy gateways servers models locustfiles bench chaos scripts tests",
         "lint-imports --cache-dir out/.cache/import-linter",
         "hadolint Dockerfile",
         "buf lint proto",

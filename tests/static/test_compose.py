@@ -36,7 +36,7 @@ def test_policy(name: str) -> None:
         "user": "0:0" if name in ROOT_USERS else "65532:65532",
         "read_only": True,
         "cap_drop": ["ALL"],
-        "cap_add": ["DAC_OVERRIDE"] if name in ROOT_USERS else None,
+        "cap_add": ["CHOWN", "DAC_OVERRIDE"] if name in ROOT_USERS else None,
         "security_opt": ["no-new-privileges:true"],
         "init": True,
         "network_mode": NETWORK_MODES.get(name),

@@ -12,8 +12,8 @@ from typing import Any
 import uvicorn
 from starlette.types import ASGIApp
 
+from chaos.docker import wait_until
 from gateways.web.server import SETTINGS
-from tests.docker import wait_until
 
 JSON = "application/json"
 START_S = 60

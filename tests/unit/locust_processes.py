@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.docker import wait_until
+from chaos.docker import wait_until
 from tests.repository import ROOT
 
 LOCUSTFILE = ROOT / "locustfiles" / "locustfile.py"

@@ -16,9 +16,9 @@ import httpx
 import pytest
 
 from bench.measure.ports import free_port
+from chaos.docker import wait_until
 from locustfiles import health
 from locustfiles.routes import ROUTES
-from tests.docker import wait_until
 from tests.unit.locust_processes import paths, python, until
 from tests.unit.locust_servers import StandIn, standing_in
 from tests.unit.tiny_artifacts import tiny

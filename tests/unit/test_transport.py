@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from chaos.docker import wait_until
 from gateways.transport import NAMES
-from tests.docker import wait_until
 from tests.repository import ROOT
 
 

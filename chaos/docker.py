@@ -5,10 +5,10 @@ import os
 import subprocess
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-from tests.repository import ROOT
-
+ROOT = Path(__file__).resolve().parents[1]
 PROJECT = os.environ.get("COMPOSE_PROJECT_NAME", "fiveway")
 
 
@@ -43,8 +43,8 @@ def container(service: str) -> dict[str, Any]:
 
 
 def address_of(service: str) -> str:
-    """Of its container on the inside network: the engine's host reaches it, nobody else outside does."""
-    (network,) = container(service)["NetworkSettings"]["Networks"].values()
+    """Of its container on one of its networks: the engine's host reaches it, nobody else outside does."""
+    network, *_ = container(service)["NetworkSettings"]["Networks"].values()
     return str(network["IPAddress"])
 
 
@@ -55,6 +55,20 @@ def service_of(inspected: dict[str, Any]) -> str:
 def health(inspected: dict[str, Any]) -> str:
     """healthy, unhealthy, starting, or none."""
     return str(inspected["State"].get("Health", {}).get("Status", "none"))
+
+
+def signal(service: str, name: str, pattern: str) -> None:
+    """Send the signal to every process of the service whose command line matches, an extended regular expression; fails
+    when there is none. Brackets, `[e]nvoy`, keep it from finding its own search."""
+    search = f"""
+        found=
+        for process in /proc/[0-9]*; do
+            if tr '\\0' ' ' <"$process/cmdline" 2>/dev/null | sed 's/ $//' | grep -qE '{pattern}'; then
+                kill -{name} "${{process#/proc/}}" && found=1
+            fi
+        done
+        [ -n "$found" ]"""
+    docker("exec", container(service)["Id"], "sh", "-c", search)
 
 
 def wait_until[T](ask: Callable[[], T | None], what: str, *, seconds: float, every: float = 0.5) -> T:
@@ -90,3 +104,12 @@ def page_faults(service: str) -> int:
     stats = docker("exec", container(service)["Id"], "sh", "-c", "cat /proc/[0-9]*/stat", check=False)
     assert stats, f"nothing is known of the processes of {service}"
     return sum(int(line.rpartition(")")[2].split()[7]) for line in stats.splitlines())
+
+
+def descriptors() -> dict[str, int]:
+    """Open descriptors per service (of all processes in its containers)."""
+    found: dict[str, int] = {}
+    for one in containers():
+        count = docker("exec", one["Id"], "sh", "-c", "ls -d /proc/[0-9]*/fd/* 2>/dev/null | wc -l", check=False)
+        found[service_of(one)] = found.get(service_of(one), 0) + int(count or 0)
+    return found

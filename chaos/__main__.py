@@ -1,0 +1,89 @@
+"""The commands of scripts/chaos, which has them in its header."""
+
+from gevent import monkey
+
+monkey.patch_all()
+
+import argparse  # noqa: E402  the standard library is patched first
+import json  # noqa: E402
+import sys  # noqa: E402
+from collections.abc import Iterable  # noqa: E402
+from pathlib import Path  # noqa: E402
+from typing import Any  # noqa: E402
+
+from chaos import docker, faults, figures, fuzz, overload, page, rude, soak  # noqa: E402
+from chaos.load import targets  # noqa: E402
+from locustfiles.routes import ROUTES  # noqa: E402
+from locustfiles.settings import BadSetting  # noqa: E402
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="scripts/chaos", description="What the running stack does when things go wrong."
+    )
+    parser.add_argument("--results", default=Path("/results"), type=Path, help="the folder of results")
+    kinds = parser.add_subparsers(dest="kind", required=True)
+
+    def kind(name: str, text: str, *, only: bool = True) -> argparse.ArgumentParser:
+        one = kinds.add_parser(name, help=text, description=text)
+        if only:
+            one.add_argument("--only", default="", metavar="TEXT", help="only those whose name holds this text")
+        return one
+
+    kind("faults", "each fault under load on all routes").add_argument(
+        "--times", type=int, default=3, help="how often each"
+    )
+    one = kind("overload", "each route at 1, 2, 5 and 10 times what it can do", only=False)
+    one.add_argument("routes", nargs="*", metavar="ROUTE", help="default: all")
+    one.add_argument("--seconds", type=float, default=8.0, help="of each load")
+    kind("rude", "slow, rude and hostile clients").add_argument("--seconds", type=float, default=8.0, help="of each")
+    one = kind("fuzz", "requests that are nearly right")
+    one.add_argument("--cases", type=int, default=100_000, help="in all (default: %(default)s)")
+    one.add_argument("--seed", type=int, default=1)
+    kind("soak", "70 % of capacity for a long time", only=False).add_argument("--minutes", type=float, default=30.0)
+    kind("page", "docs/reliability.md from results", only=False).add_argument("results", nargs="+", type=Path)
+    return parser.parse_args()
+
+
+def found(options: argparse.Namespace, host: str, model: str, routes: dict[str, Any]) -> Iterable[dict[str, Any]]:
+    """The rows of the chosen command, as they come."""
+    match options.kind:
+        case "faults":
+            return faults.rows(routes, model, options.times, options.only)
+        case "overload":
+            if unknown := set(options.routes) - set(routes):
+                raise BadSetting(f"unknown route {', '.join(sorted(unknown))}: choose from {', '.join(ROUTES)}")
+            return overload.rows(routes, host, options.routes or list(routes), options.seconds)
+        case "rude":
+            return rude.rows(routes, host.removeprefix("http://"), options.seconds, options.only)
+        case "fuzz":
+            return fuzz.rows(routes, host.removeprefix("http://"), options.cases, options.seed, options.only)
+        case _:
+            return soak.soaked(routes, 60 * options.minutes)
+
+
+def main() -> int:
+    options = arguments()
+    if options.kind == "page":
+        print(page.made(options.results), end="")
+        return 0
+    # Its own address: behind a port on 127.0.0.1 is a process of Docker's, which copies every byte.
+    host = f"http://{docker.address_of('edge')}:8080"
+    try:
+        routes = targets(host)
+        model = next(iter(routes.values())).chosen.serving.model
+        rows = []
+        for row in found(options, host, model, routes):
+            rows.append(row)
+            print(json.dumps(row, ensure_ascii=False), flush=True)
+    except (BadSetting, OSError) as error:
+        print(f"fiveway: {error}", file=sys.stderr)
+        return 2
+    settings = {name: value for name, value in vars(options).items() if name not in ("kind", "results")}
+    path = figures.keep(figures.made(options.kind, model, settings, rows), options.results)
+    print(f"fiveway: {path}", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

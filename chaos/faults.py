@@ -1,0 +1,202 @@
+"""Faults, one at a time, while every route is asked twice a second: what its callers and those of other routes see."""
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from chaos import docker
+from chaos.load import WRONG, Call, Target, errors, good, steady
+from locustfiles.routes import Route
+
+EACH_PER_S = 2.0
+CALM_S, QUIET_S = 5.0, 5.0
+"""Of load before a fault; and without a failure after it, for a route to count as recovered."""
+HEALED_S = 180.0
+HANG_S, DOWN_S, SLOW_S, FULL_S = 20.0, 5.0, 20.0, 15.0
+SLOW_CPUS = "0.2"
+EDGE = "edge"
+
+Strike = Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What is done to a service. `begin` and `end` are apart by `hold_s` of load."""
+
+    name: str
+    service: str
+    begin: Strike
+    end: Strike = lambda: None
+    hold_s: float = 0.0
+
+    def hurts(self, route: Route) -> bool:
+        """Whether calls of this route pass the service."""
+        return self.service == EDGE or self.service in route.services
+
+
+SERVERS: Mapping[str, str] = {
+    "triton": "^/\\S+/[t]ritonserver ",
+    "torchserve": "[M]odelServer",
+    "jpeg-http": "[g]ateways.jpeg_http$",
+    "typed-grpc": "[g]ateways.typed_grpc$",
+    EDGE: "^[e]nvoy ",
+    "locust-master": "[l]ocust ",
+}
+"""The process of each service that answers, by its command line."""
+PARTS: Mapping[str, tuple[str, str]] = {
+    "a model's process in triton": ("triton", "[t]riton_python_backend_stub .*/{model}/"),
+    "the worker of torchserve": ("torchserve", "[m]odel_service_worker"),
+}
+
+
+def faults(model: str) -> Sequence[Fault]:
+    """All of them, for the served model."""
+    parts = {name: (service, pattern.format(model=model)) for name, (service, pattern) in PARTS.items()}
+    processes = {**{name: (name, pattern) for name, pattern in SERVERS.items()}, **parts}
+    hung = {name: one for name, one in processes.items() if one[0] not in (EDGE, "locust-master")}
+    return [
+        *(Fault(f"kill -9: {name}", one[0], _signal(*one, "KILL")) for name, one in processes.items()),
+        *(Fault(f"stop, then start: {name}", name, _stop(name), _start(name), DOWN_S) for name in SERVERS),
+        *(
+            Fault(f"hangs for {HANG_S:g} s: {n}", o[0], _signal(*o, "STOP"), _resume(*o), HANG_S)
+            for n, o in hung.items()
+        ),
+        *(
+            Fault(
+                f"gets {SLOW_CPUS} cores for {SLOW_S:g} s: {name}", name, _cores(name, SLOW_CPUS), _cores(name), SLOW_S
+            )
+            for name in SERVERS
+            if name not in (EDGE, "locust-master")
+        ),
+        *(
+            Fault(f"{folder} is full for {FULL_S:g} s: {name}", name, _fill(name, folder), _free(name, folder), FULL_S)
+            for name in SERVERS
+            for folder in (("/tmp", "/dev/shm") if name == "triton" else ("/tmp",))
+        ),
+    ]
+
+
+def _signal(service: str, pattern: str, name: str) -> Strike:
+    return lambda: docker.signal(service, name, pattern)
+
+
+def _resume(service: str, pattern: str) -> Strike:
+    """A health check may have ended the process meanwhile: then there is nothing to resume, or a new one."""
+
+    def resume() -> None:
+        try:
+            docker.signal(service, "CONT", pattern)
+        except (AssertionError, ValueError):
+            pass
+
+    return resume
+
+
+def _stop(service: str) -> Strike:
+    return lambda: _all(service, "stop")
+
+
+def _start(service: str) -> Strike:
+    return lambda: _all(service, "start")
+
+
+def _all(service: str, verb: str) -> None:
+    docker.docker("compose", "--progress", "quiet", verb, service)
+
+
+def _cores(service: str, cpus: str | None = None) -> Strike:
+    """Limit its containers' CPU time; None: as Compose wants it."""
+
+    def limit() -> None:
+        for one in docker.containers(service):
+            docker.docker("update", "--cpus", cpus or os.environ.get("CPUS") or "2", one["Id"])
+
+    return limit
+
+
+def _fill(service: str, folder: str) -> Strike:
+    return lambda: _run(service, f"head -c 8G /dev/zero >{folder}/full 2>/dev/null; ls {folder}/full >/dev/null")
+
+
+def _free(service: str, folder: str) -> Strike:
+    return lambda: _run(service, f"rm -f {folder}/full")
+
+
+def _run(service: str, command: str) -> None:
+    docker.docker("exec", docker.container(service)["Id"], "sh", "-c", command)
+
+
+def suffered(fault: Fault, routes: Mapping[str, Target]) -> dict[str, Any]:
+    """One fault under load.
+
+    `failed_elsewhere`, of `calls_elsewhere`: calls of the routes that the service has no part in. On its own routes:
+    `seen`, the errors by kind; `slowest_error_ms`; `longest_call_ms`, of those that were answered; `recovery_s`, from
+    the fault's end to the last failed call; `wrong`, answers with other numbers than before, on all routes.
+    """
+    docker.wait_until(healthy, "everything healthy", seconds=HEALED_S)
+    hurt = {name for name, one in routes.items() if fault.hurts(one.route)}
+    with steady(routes.values(), EACH_PER_S, compare=True) as calls:
+        time.sleep(CALM_S)
+        begun = time.monotonic()
+        with _always(fault.end):
+            fault.begin()
+            time.sleep(fault.hold_s)
+        ended = time.monotonic()
+        _until_quiet(calls, ended, hurt)
+    for target in routes.values():
+        target.close()  # idle connections of before the fault
+    before = [call for call in calls if call.end < begun]
+    mine = [call for call in calls if call.route in hurt and call.end >= begun]
+    others = [call for call in calls if call.route not in hurt and call.end >= begun]
+    failed = [call for call in mine if call.error]
+    return {
+        "fault": fault.name,
+        "failed_before": errors(before),
+        "calls_elsewhere": len(others),
+        "failed_elsewhere": errors(others),
+        "routes": len(hurt),
+        "calls": len(mine),
+        "seen": errors(mine),
+        "texts": sorted({call.text for call in [*failed, *(one for one in others if one.error)]})[:20],
+        "slowest_error_ms": max((round(call.ms) for call in failed), default=None),
+        "longest_call_ms": max((round(call.ms) for call in good(mine)), default=None),
+        "recovery_s": round(max([0.0, *(call.start - ended for call in failed)]), 1) if hurt else None,
+        "wrong": sum(call.error == WRONG for call in calls),
+    }
+
+
+@contextmanager
+def _always(end: Strike) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        end()
+
+
+def _until_quiet(calls: Sequence[Call], since: float, hurt: set[str]) -> None:
+    """Wait until every route has answered and none has failed for QUIET_S. Gives up after HEALED_S."""
+    while time.monotonic() < since + HEALED_S:
+        time.sleep(0.5)
+        now = time.monotonic()
+        recent = [call for call in calls if call.end > max(since, now - QUIET_S)]
+        answered = {call.route for call in good(recent) if call.start > since}
+        if now > since + QUIET_S and hurt <= answered and not errors(recent):
+            return
+
+
+def healthy() -> bool:
+    """Whether every container that has a health check is healthy; raises RuntimeError with those that are not."""
+    states = [(docker.service_of(one), docker.health(one)) for one in docker.containers()]
+    if wrong := sorted(f"{name} is {state}" for name, state in states if state not in ("healthy", "none")):
+        raise RuntimeError(", ".join(wrong))
+    return bool(states)
+
+
+def rows(routes: Mapping[str, Target], model: str, times: int, only: str = "") -> Iterator[dict[str, Any]]:
+    """Every fault whose name holds `only`, so many times."""
+    for fault in faults(model):
+        for _ in range(times if only in fault.name else 0):
+            yield suffered(fault, routes)

@@ -1,0 +1,108 @@
+"""What breaks is healed without anyone's help, and nobody else notices; told to stop, everything stops.
+
+Runs after all other tests: here servers die. docs/reliability.md has the figures of the long forms.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chaos import figures
+from chaos.docker import containers, docker, inspect, service_of, wait_until
+from tests.conftest import all_healthy
+from tests.repository import ROOT
+
+# From a check that fails for the third time (5 s apart, and each may wait for its own timeout) to a model that answers.
+HEALED_S = 150
+
+
+def chaos(folder: Path, *arguments: str) -> list[dict[str, Any]]:
+    """The rows of one run of scripts/chaos."""
+    wait_until(all_healthy, "everything healthy", seconds=HEALED_S)
+    command = [sys.executable, "-m", "chaos", "--results", str(folder), *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (path,) = folder.rglob("*.json")
+    return figures.load(path).rows
+
+
+ONE = "kill -9: a model's process in triton"
+
+
+@pytest.mark.parametrize(
+    "only",
+    [
+        pytest.param(ONE, marks=pytest.mark.timeout(2 * HEALED_S)),
+        pytest.param("", marks=[pytest.mark.slow, pytest.mark.timeout(3600)], id="all"),
+    ],
+)
+def test_a_fault_is_healed_and_nobody_else_notices(only: str, tmp_path: Path) -> None:
+    """No call fails on other routes, no answer is wrong, and every route answers again."""
+    rows = chaos(tmp_path, "faults", "--times", "1", "--only", only)
+    assert [row["fault"] for row in rows if row["failed_elsewhere"] or row["wrong"] or row["failed_before"]] == []
+    assert [row["fault"] for row in rows if (row["recovery_s"] or 0) > HEALED_S] == []
+    assert rows[0]["seen"]
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    "cases", [pytest.param(1_500), pytest.param(20_000, marks=[pytest.mark.slow, pytest.mark.timeout(900)])]
+)
+def test_requests_that_are_nearly_right(cases: int, tmp_path: Path) -> None:
+    """Every answer is one that docs/errors.md declares, no process ends, and no answer speaks of the inside."""
+    rows = chaos(tmp_path, "fuzz", "--cases", str(cases), "--seed", "7")
+    assert {row["way"]: row["undeclared"] for row in rows if row["undeclared"]} == {}
+    assert {row["way"]: row["restarted"] for row in rows if row["restarted"]} == {}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_rude_clients(tmp_path: Path) -> None:
+    """Others are answered all the time, by the same edge."""
+    rows = chaos(tmp_path, "rude", "--seconds", "3")
+    assert [
+        (row["attack"], row["others"]) for row in rows if any(one["errors"] for one in row["others"].values())
+    ] == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_too_much_is_refused_with_a_reason(tmp_path: Path) -> None:
+    """At ten times its capacity a route answers what it can, refuses the rest, and is as before afterwards."""
+    for row in chaos(tmp_path, "overload", "jpeg-http", "typed-grpc", "--seconds", "4"):
+        assert set(row["refused"]) <= {"HTTP 429", "HTTP 503", "RESOURCE_EXHAUSTED", "UNAVAILABLE"}
+        assert row["goodput"] > 0
+        assert not row["after"][1]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("mib", [1, 30])
+def test_a_full_volume_fails_a_build_with_a_reason(mib: int) -> None:
+    """Nothing half-written is left that a server would take."""
+    options = ("--rm", "--network=none", "--user=65532:65532", "--read-only", "--tmpfs=/tmp:mode=1777")
+    image = "fiveway-models:local"
+    command = "python3 -m models.builder build 2>&1; echo exit $?; ls -A /artifacts"
+    said = docker(
+        "run", *options, f"--tmpfs=/artifacts:mode=1777,size={mib}m", "--entrypoint", "sh", image, "-c", command
+    )
+    assert "/artifacts is full: free space on its disk" in said
+    assert said.split()[-3:] == ["exit", "1", ".lock"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(HEALED_S + 120)
+def test_a_stop_is_clean() -> None:
+    """Told to stop, everything ends by itself: 137 would mean that it was killed when its grace period ended."""
+    every = ("compose", "--profile", "transport")
+    wait_until(all_healthy, "everything healthy", seconds=HEALED_S)
+    ids = [one["Id"] for one in containers()]
+    docker(*every, "stop")
+    try:
+        assert [service_of(one) for one in inspect(*ids) if one["State"]["ExitCode"] == 137] == []
+    finally:
+        docker(*every, "start")
+        wait_until(all_healthy, "everything healthy after a start", seconds=HEALED_S)
