@@ -16,10 +16,12 @@ import tritonclient.http
 from fiveway.vision.v1 import vision_pb2 as typed
 from fiveway.vision.v1 import vision_pb2_grpc as typed_grpc
 from google.protobuf import empty_pb2
+from torchserve import inference_pb2 as torchserve_inference
 from torchserve import inference_pb2_grpc as torchserve_grpc
+from tritonclient.grpc import service_pb2 as kserve
 
+from chaos.docker import address_of, container, docker, page_faults
 from tests.clients import CLIENTS, EDGE, MODEL, TIMEOUT_S, b64, channel, error_text, post_json, raw_call, request
-from tests.docker import address_of, container, docker, page_faults
 
 TIMING = re.compile(r"([a-z_]+;dur=\d+\.\d{3})(, [a-z_]+;dur=\d+\.\d{3})*")
 
@@ -279,20 +281,58 @@ FORBIDDEN_PATHS = (
 )  # fmt: skip
 KSERVE = "inference.GRPCInferenceService"
 TORCHSERVE = "org.pytorch.serve.grpc"
-FORBIDDEN_METHODS = (
+LET_IN = {
     *(f"/{KSERVE}/{name}" for name in (
-        "RepositoryIndex", "RepositoryModelLoad", "RepositoryModelUnload", "ModelStatistics", "TraceSetting",
-        "LogSettings", "SystemSharedMemoryStatus", "SystemSharedMemoryRegister", "SystemSharedMemoryUnregister",
-        "CudaSharedMemoryStatus", "CudaSharedMemoryRegister", "CudaSharedMemoryUnregister",
+        "ServerLive", "ServerReady", "ServerMetadata", "ModelReady", "ModelMetadata", "ModelConfig", "ModelInfer",
+        "ModelStreamInfer",
     )),
-    f"/{TORCHSERVE}.inference.InferenceAPIsService/StreamPredictions",
-    f"/{TORCHSERVE}.inference.InferenceAPIsService/StreamPredictions2",
-    *(f"/{TORCHSERVE}.management.ManagementAPIsService/{name}" for name in (
-        "DescribeModel", "ListModels", "RegisterModel", "ScaleWorker", "SetDefault", "UnregisterModel",
+    f"/{TORCHSERVE}.inference.InferenceAPIsService/Ping",
+    f"/{TORCHSERVE}.inference.InferenceAPIsService/Predictions",
+    "/fiveway.vision.v1.VisionService/Predict", "/fiveway.vision.v1.VisionService/PredictStream",
+    *(f"/fiveway.transport.v1.BaseService/{name}" for name in (
+        "Structured", "Base64", "Binary", "StructuredStream", "BinaryStream",
     )),
-    f"/{TORCHSERVE}.openinference.GRPCInferenceService/ModelInfer",
-    "/no.such.Service/Method", "/v2/repository/index",
-)  # fmt: skip
+    "/fiveway.transport.v1.DistanceService/ListVectors", "/fiveway.transport.v1.DistanceService/StreamVectors",
+    "/seldon.protos.Seldon/Predict",
+    "/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch",
+    "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+    "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+}  # fmt: skip
+LET_IN_PATHS = {
+    "/embed",
+    "/embed/base64",
+    "/classify",
+    "/classify/base64",
+    "/served",
+    "/ping",
+    "/predictions/m",
+    "/predictions/m/1",
+}
+REFUSED = "not served at this port"
+
+
+def methods() -> set[str]:
+    """Of every gRPC server: those that it lists by reflection, and those of Triton's and TorchServe's contracts."""
+    contracts = (kserve.DESCRIPTOR, torchserve_inference.DESCRIPTOR)
+    services = [service for file in contracts for service in file.services_by_name.values()]
+    found = {f"/{service.full_name}/{method.name}" for service in services for method in service.methods}
+    for server in ("typed-grpc", "echo-grpc", "seldon-grpc"):
+        address = f"{address_of(server)}:50051"
+        for service in grpcurl(address, "list").split():
+            found |= {f"/{service}/{one.rpartition('.')[2]}" for one in grpcurl(address, "list", service).split()}
+    management = ("DescribeModel", "ListModels", "RegisterModel", "ScaleWorker", "SetDefault", "UnregisterModel")
+    found |= {f"/{TORCHSERVE}.management.ManagementAPIsService/{name}" for name in management}
+    return found | {f"/{TORCHSERVE}.openinference.GRPCInferenceService/ModelInfer", "/no.such.Service/Method"}
+
+
+def paths() -> set[str]:
+    """Of the HTTP servers that describe themselves."""
+    described = json.loads(run("curl", "-sf", f"http://{address_of('jpeg-http')}:8000/openapi.json"))
+    torchserve = json.loads(run("curl", "-sf", "-X", "OPTIONS", f"http://{address_of('torchserve')}:8080"))
+    names = {"{model_name}": "m", "{model_version}": "1", "{workflow_name}": "w"}
+    return {
+        re.sub(r"\{\w+\}", lambda found: names[found[0]], one) for one in {**described["paths"], **torchserve["paths"]}
+    }
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
@@ -304,11 +344,24 @@ def test_controls_are_not_reachable_over_http(path: str, method: str) -> None:
     assert "not served at this port" in error_text(reply.body)
 
 
-@pytest.mark.parametrize("method", FORBIDDEN_METHODS)
-def test_controls_are_not_reachable_over_grpc(method: str) -> None:
-    """UNIMPLEMENTED, with or without the header of a route."""
+def test_no_path_of_a_server_is_let_in_that_is_not_named_here() -> None:
+    """Each path that a server describes is asked for at the edge."""
+    refused = {path for path in paths() if REFUSED in request("POST", path, b"{}").body.decode()}
+    assert paths() - refused == LET_IN_PATHS
+
+
+def test_no_method_of_a_server_is_let_in_that_is_not_named_here() -> None:
+    """Each is called at the edge, with and without the header of a route; what is not let in is UNIMPLEMENTED."""
+    found = methods()
+    assert found >= LET_IN
     with channel() as open_channel:
-        for metadata in ((), (("x-route", "trt-grpc"),), (("x-route", "onnx-jpeg-grpc"),), (("x-backend", "triton"),)):
-            with pytest.raises(grpc.RpcError) as raised:
-                raw_call(open_channel, method, b"", metadata)
-            assert raised.value.code() is grpc.StatusCode.UNIMPLEMENTED
+        for method in found - LET_IN:
+            for metadata in (
+                (),
+                (("x-route", "trt-grpc"),),
+                (("x-route", "onnx-jpeg-grpc"),),
+                (("x-backend", "triton"),),
+            ):
+                with pytest.raises(grpc.RpcError, match=REFUSED) as raised:
+                    raw_call(open_channel, method, b"", metadata)
+                assert raised.value.code() is grpc.StatusCode.UNIMPLEMENTED, method
