@@ -52,5 +52,8 @@ function envoy_on_response(handle)
   elseif status == "13" and headers:get("grpc-message") == "Unable to parse request" then
     headers:replace("grpc-status", "3")
     headers:replace("grpc-message", "the bytes are not a message of this method: generate the client from KServe's inference proto")
+  elseif status == "13" and string.find(headers:get("grpc-message") or "", "Stub process", 1, true) then
+    headers:replace("grpc-status", "14") -- a model whose process has died is loaded again within seconds
+    headers:replace("grpc-retry-pushback-ms", "1000")
   end
 end

@@ -60,7 +60,8 @@ function envoy_on_request(handle)
 end
 
 -- 2. Triton answers 500 to a body that is not JSON, or not the JSON that it expects, although the fault is the
--- client's. Such an answer becomes 400 with Triton's own text. Every other answer passes.
+-- client's. Such an answer becomes 400 with Triton's own text. A model whose process has died is loaded again within seconds: 503.
+-- Every other answer passes.
 
 -- How those texts begin: no syntax; a field that is missing or of the wrong type.
 local REFUSALS = { "failed to parse the request JSON buffer", "Unable to parse '" }
@@ -75,5 +76,9 @@ function envoy_on_response(handle)
     if string.find(text, '"error":"' .. refusal, 1, true) then
       handle:headers():replace(":status", "400")
     end
+  end
+  if string.find(text, "Stub process", 1, true) then
+    handle:headers():replace(":status", "503")
+    handle:headers():replace("retry-after", "1")
   end
 end

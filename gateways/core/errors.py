@@ -15,6 +15,10 @@ from logging import Logger
 INTERNAL_MESSAGE = "internal error: the server's log has the details"
 
 
+RETRY_S = 1
+"""The hint to clients: HTTP's retry-after, in seconds, and gRPC's grpc-retry-pushback-ms."""
+
+
 class Status(Enum):
     """One failure class and its two spellings: the HTTP status code and the name of the gRPC status code."""
 
@@ -35,6 +39,11 @@ class Status(Enum):
     @property
     def grpc(self) -> str:
         return self.value[1]
+
+    @property
+    def later(self) -> bool:
+        """Whether the same request may well be answered in RETRY_S seconds."""
+        return self in (Status.OVERLOADED, Status.UNAVAILABLE)
 
 
 class ServeError(Exception):

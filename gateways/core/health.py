@@ -50,6 +50,10 @@ class Refused(RuntimeError):
         self.status = status
 
 
+class DeadError(RuntimeError):
+    """The server says that a process of it has died: it will not come back by itself, so it is healed at once."""
+
+
 def watch(
     probe: Callable[[], object],
     name: str,
@@ -63,7 +67,7 @@ def watch(
     `probe` runs one inference and raises when it fails; it must end by itself before Docker's timeout. `progress` reads
     the server's count of successes. If it cannot be read, a probe is sent. `heal` (default: end the server) runs at the
     third failure in a row and at every second one after it. Failures before the first answer count only after
-    START_GRACE_S: a start may be slow.
+    START_GRACE_S: a start may be slow. DeadError counts as the third failure.
     """
     path = folder / f"health.{name}"
     try:
@@ -72,7 +76,8 @@ def watch(
         state = _State(first_check=time.time())
     before, state.progress = state.progress, _read(progress)
     try:
-        if before is not None and state.progress is not None and state.progress > before:
+        ended = os.environ.get("ENDED")  # gateways/core/recently: a process has, so older answers prove nothing
+        if not ended and before is not None and state.progress is not None and state.progress > before:
             print(f"{name}: answering ({state.progress - before:g} since the last check)")
         else:
             probe()
@@ -82,6 +87,8 @@ def watch(
     except Exception as error:
         starting = not state.answered and time.time() - state.first_check < START_GRACE_S
         state.failures = 0 if starting else state.failures + 1
+        if isinstance(error, DeadError) and not starting:
+            state.failures = max(state.failures, FAILURES_TO_HEAL)
         said = "not ready yet" if starting else f"failure {state.failures}"
         print(f"{name}: {said}: {type(error).__name__}: {error}")
     # In one step, so that a check that Docker kills leaves no half-written state.

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import grpc
 
-from gateways.core.errors import ServeError, Status, told
+from gateways.core.errors import RETRY_S, ServeError, Status, told
 from gateways.core.timing import Stages
 
 log = logging.getLogger(__name__)
@@ -13,10 +13,14 @@ log = logging.getLogger(__name__)
 Context = grpc.aio.ServicerContext[bytes, object]
 
 
-def refusal(error: BaseException) -> tuple[grpc.StatusCode, str]:
-    """The arguments of `abort` for an error. Text that was not written for clients goes to the log only."""
+def refusal(
+    error: BaseException, *metadata: tuple[str, str]
+) -> tuple[grpc.StatusCode, str, tuple[tuple[str, str], ...]]:
+    """The arguments of `abort` for an error, with this trailing metadata. Text that was not written for clients goes to
+    the log only."""
     failure = told(error, log)
-    return grpc.StatusCode[failure.status.grpc], failure.message
+    hint = (("grpc-retry-pushback-ms", str(1000 * RETRY_S)),) if failure.status.later else ()
+    return grpc.StatusCode[failure.status.grpc], failure.message, (*metadata, *hint)
 
 
 def metadata(context: Context, key: str) -> str | None:

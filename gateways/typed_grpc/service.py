@@ -57,7 +57,7 @@ class VisionService:
             message, name = parse(pb.PredictRequest, body), metadata(context, "x-backend")
             answer = await self._answer(message, name, stages, context.time_remaining())
         except Exception as error:
-            await context.abort(*refusal(error), timing(stages))
+            await context.abort(*refusal(error, *timing(stages)))
         context.set_trailing_metadata(timing(stages))
         return answer
 
@@ -68,7 +68,7 @@ class VisionService:
         try:
             self._followed.now.choose(name)
         except ServeError as error:
-            await context.abort(*refusal(error), timing(stages))
+            await context.abort(*refusal(error, *timing(stages)))
         slots = asyncio.Semaphore(PIPELINE)
         answers: asyncio.Queue[asyncio.Task[pb.PredictStreamResponse] | None] = asyncio.Queue()
 
@@ -94,7 +94,7 @@ class VisionService:
             request = parse(pb.PredictStreamRequest, body).request
             answer = await self._answer(request, name, stages, None)
         except Exception as error:
-            code, message = refusal(error)
+            code, message, _ = refusal(error)
             failure = status_pb2.Status(code=code.value[0], message=message)
             return pb.PredictStreamResponse(error=failure, server_timing=stages.header())
         return pb.PredictStreamResponse(response=answer, server_timing=stages.header())

@@ -14,6 +14,7 @@ from gateways.core.health import PHOTO
 from gateways.core.manifest import Manifest
 from gateways.core.serving import Serving
 from gateways.core.timing import Stages
+from gateways.core.waiting import Line
 from gateways.upstreams.torchserve import TorchServe
 from gateways.upstreams.triton import Triton
 
@@ -39,15 +40,18 @@ class Watched:
     """An upstream, and its health by its last calls."""
 
     upstream: Upstream
+    line: Line = field(default_factory=Line)
     successes: int = 0
     suspect: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def predict(
         self, jpegs: Sequence[bytes], *, stages: Stages, timeout: float | None, top_k: int
     ) -> list[Prediction]:
-        """Predict, and remember whether it succeeded: a client's call says as much about health as a probe."""
+        """Predict, and remember whether it succeeded: a client's call says as much about health as a probe. Raises
+        ServeError, OVERLOADED, for what would wait too long."""
         try:
-            predictions = await self.upstream.predict(jpegs, stages=stages, timeout=timeout, top_k=top_k)
+            with self.line.join(len(jpegs), timeout):
+                predictions = await self.upstream.predict(jpegs, stages=stages, timeout=timeout, top_k=top_k)
         except Exception as error:
             if not isinstance(error, ServeError) or error.status is Status.UNAVAILABLE:
                 self.suspect.set()

@@ -30,9 +30,11 @@ from gateways.core.image import MAX_IMAGES, check_count
 from gateways.core.manifest import Manifest
 from gateways.core.threads import available_cores, compute_threads
 from gateways.core.timing import Stages
+from gateways.core.waiting import Line
 
 MAX_WAITING = 512
-"""Images in progress at once, from decode to answer: 16 callers with full batches. Each takes 0.6 MB once decoded."""
+"""Images in progress at once, from decode to answer: a bound on memory, as each takes 0.6 MB once decoded. On a slow
+machine gateways.core.waiting lets fewer wait."""
 
 Tensor = npt.NDArray[np.float32]
 log = logging.getLogger(__name__)
@@ -117,7 +119,7 @@ class TorchPredictor:
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="model")
         self._queue: dict[_Work, None] = {}  # ordered, and a cancelled request leaves it in O(1)
         self._arrived = asyncio.Event()
-        self._admitted = 0
+        self._line = Line()
         self._pump: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -137,20 +139,19 @@ class TorchPredictor:
         self._decoders.shutdown(wait=False, cancel_futures=True)
 
     async def predict(self, jpegs: Sequence[bytes], *, stages: Stages, timeout: float | None) -> list[Prediction]:
-        """See gateways.upstreams. OVERLOADED when MAX_WAITING images are in progress already."""
+        """See gateways.upstreams. OVERLOADED when MAX_WAITING images are in progress already, or it would wait too
+        long (gateways.core.waiting)."""
         check_count(len(jpegs))
-        if self._admitted + len(jpegs) > MAX_WAITING:
-            raise ServeError(Status.OVERLOADED, f"{self._admitted} images are waiting: send this again in a second")
-        self._admitted += len(jpegs)
+        if self._line.images + len(jpegs) > MAX_WAITING:
+            raise ServeError(Status.OVERLOADED, f"{self._line.images} images are waiting: send this again in a second")
         try:
-            async with asyncio.timeout(timeout):
-                with stages.stage("preprocess"):
-                    tensors = await self._decode(jpegs)
-                return await self._enqueue(tensors, stages)
+            with self._line.join(len(jpegs), timeout):
+                async with asyncio.timeout(timeout):
+                    with stages.stage("preprocess"):
+                        tensors = await self._decode(jpegs)
+                    return await self._enqueue(tensors, stages)
         except TimeoutError:
             raise ServeError(Status.TIMEOUT, f"no answer within {timeout} s: send fewer images at once") from None
-        finally:
-            self._admitted -= len(jpegs)
 
     async def _decode(self, jpegs: Sequence[bytes]) -> Tensor:
         """Float32 [n, 3, H, W]. The first bad image fails the request; images not begun are dropped."""

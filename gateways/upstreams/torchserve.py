@@ -19,7 +19,7 @@ from gateways.upstreams.calls import LIMIT_S, not_loaded, together, within
 
 log = logging.getLogger(__name__)
 
-# Well below TorchServe's job queue (600). Further calls wait here, within their deadlines, instead of being refused
+# Well below TorchServe's job queue (150). Further calls wait here, within their deadlines, instead of being refused
 # there.
 AT_ONCE = 64
 
@@ -49,7 +49,8 @@ class TorchServe:
             url,
             # A restarted container may come back with another address: names are kept for 2 s only.
             connector=aiohttp.TCPConnector(limit=AT_ONCE, ttl_dns_cache=2),
-            timeout=aiohttp.ClientTimeout(LIMIT_S),
+            # A server that is gone is said so at once: it is on this host. `connect` holds its name's lookup too.
+            timeout=aiohttp.ClientTimeout(LIMIT_S, connect=1.0, sock_connect=0.5),
             headers={"content-type": "image/jpeg"},
             cookie_jar=aiohttp.DummyCookieJar(),
         )

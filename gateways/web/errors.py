@@ -9,7 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from gateways.core.errors import ServeError, Status, told
+from gateways.core.errors import RETRY_S, ServeError, Status, told
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +43,8 @@ def not_allowed(request: Request, allow: str) -> Response:
 async def serve_error(request: Request, error: Exception) -> Response:
     """The answer to a failure. Text that was not written for clients goes to the log only."""
     known = told(error, log, f"{request.method} {request.url.path} failed")
-    return _error(known.status.http, known.status.grpc, known.message)
+    hint = {"Retry-After": str(RETRY_S)} if known.status.later else None
+    return _error(known.status.http, known.status.grpc, known.message, hint)
 
 
 def _error(http: int, code: str, message: str, headers: dict[str, str] | None = None) -> Response:

@@ -23,6 +23,10 @@ def accelerator() -> Accelerator:
     return "gpu" if os.environ.get("ACCELERATOR") == "gpu" else "cpu"
 
 
+FULL_BYTES = 16 * 2**20
+"""A build that fails with less than this left on its volume failed for that."""
+
+
 def make_current(spec: Spec, artifacts: Path, *, force: bool = False) -> None:
     """Build `artifacts`/<model> unless it is current. Raises BuildError; what was there before then stays."""
     started = time.monotonic()
@@ -48,6 +52,11 @@ def make_current(spec: Spec, artifacts: Path, *, force: bool = False) -> None:
             directory.rename(old)
         work.rename(directory)
         shutil.rmtree(old, ignore_errors=True)
+    except Exception as error:
+        # Each library says it in words of its own, if at all.
+        if shutil.disk_usage(artifacts).free < FULL_BYTES:
+            raise BuildError(f"{artifacts} is full: free space on its disk, then start again") from error
+        raise
     finally:
         shutil.rmtree(work, ignore_errors=True)
     if loaded.weights == "random":

@@ -13,6 +13,7 @@ from typing import Literal
 
 import msgspec
 
+from gateways.core.waiting import max_wait_s
 from models.builder.spec import MODELS
 
 Accelerator = Literal["cpu", "gpu"]
@@ -49,9 +50,10 @@ def inputs(model: str) -> list[Path]:
 
 
 def build_key(files: Iterable[Path], root: Path = ROOT, accelerator: Accelerator = "cpu") -> str:
-    """SHA-256 hex over the accelerator and the names (relative to `root`) and contents of `files`, in any order."""
+    """SHA-256 hex over the accelerator, MAX_WAIT_S, and the names (relative to `root`) and contents of `files`, in any
+    order."""
     lines = sorted(f"{sha256(path)}  {path.relative_to(root).as_posix()}\n" for path in files)
-    return hashlib.sha256("".join([accelerator, *lines]).encode()).hexdigest()
+    return hashlib.sha256("".join([accelerator, str(max_wait_s()), *lines]).encode()).hexdigest()
 
 
 def sha256(path: Path) -> str:

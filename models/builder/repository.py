@@ -12,6 +12,7 @@ from google.protobuf.json_format import ParseDict
 from google.protobuf.text_format import MessageToString
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
+from gateways.core.waiting import max_wait_s
 from models.builder.currency import Accelerator
 from models.builder.spec import ImageSpec
 
@@ -20,8 +21,13 @@ MAX_BATCH = 32
 # can form together. The first run builds TensorRT's engine; CUDA looks for the fastest convolution once per shape.
 WARM_BATCHES = (*range(1, 17), MAX_BATCH)
 
-AT_ONCE = {"max_queue_delay_microseconds": 0}
-"""A batch is made of the requests that are waiting when the model is free; none is delayed for others."""
+
+def batching() -> dict[str, Any]:
+    """A batch is made of the requests that are waiting when the model is free; none is delayed for others. One that has
+    waited too long is answered 503 instead. Raises ServingError."""
+    limit_us = round(1e6 * max_wait_s())
+    policy = {"timeout_action": "REJECT", "default_timeout_microseconds": limit_us}
+    return {"max_queue_delay_microseconds": 0, "default_queue_policy": policy}
 
 
 def text(source: str, about: dict[str, Any]) -> str:
@@ -55,7 +61,7 @@ def config(spec: ImageSpec, name: str, weights: str, accelerator: Accelerator, c
         "backend": "onnxruntime",
         "input": [tensor("image", "FP32", shape)],
         "output": _outputs(spec, labels="labels.txt"),
-        "dynamic_batching": AT_ONCE,
+        "dynamic_batching": batching(),
         "instance_group": [{"count": 1}],
         "parameters": parameters({"weights": weights}),
     }
@@ -78,7 +84,7 @@ def jpeg_configs(spec: ImageSpec) -> dict[str, str]:
         "input": [jpeg],
         "output": [tensor("image", "FP32", _image(spec))],
         # What is waiting is decoded together, by as many threads as there are cores.
-        "dynamic_batching": AT_ONCE,
+        "dynamic_batching": batching(),
         "instance_group": [{"count": 1, "kind": "KIND_CPU"}],
         "parameters": parameters({"preprocess": json.dumps(asdict(spec.preprocess))}),
     }

@@ -1,8 +1,9 @@
 """Docker's health check of Triton: every model that is served must answer.
 
 Triton's readiness endpoints stay green when a model process is dead or hung. So each model is asked one real inference,
-unless its success counter has moved since the last check. At the third failure in a row its processes are ended and the
-model is unloaded and loaded again; where that does not help, or the server does not answer, the container restarts.
+unless its success counter has moved since the last check. At the third failure in a row, or the first if its process is
+dead, its processes are ended and the model is unloaded and loaded again; where that does not help, or the server does
+not answer, the container restarts.
 
 A model that could not be loaded makes the container unhealthy, but loading it again would fail again: nothing is done.
 A model that is not in /artifacts/serving.json comes or goes with a swap: left alone. Without that file, all count.
@@ -11,6 +12,7 @@ A model that is not in /artifacts/serving.json comes or goes with a swap: left a
 import json
 import math
 import os
+import re
 import signal
 import sys
 from contextlib import suppress
@@ -18,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gateways.core.health import Refused, end_server, request, watch
+from gateways.core.health import DeadError, Refused, end_server, request, watch
 from gateways.core.serving import Serving, ServingError
 
 PORT = 8000
@@ -26,6 +28,8 @@ PROBE_S = 5.0
 LOAD_S = 60.0
 # How our backend opens the text of its errors (backends/onnxruntime/model.py).
 ANSWERED = "onnxruntime: "
+# What Triton's Python backend says of a model whose process has ended.
+DEAD = re.compile("Stub process .*is not healthy")
 
 Json = Any
 
@@ -85,6 +89,8 @@ def probe(path: str) -> None:
         if _successes(path) <= before:  # hung, not busy
             raise
     except Refused as error:
+        if DEAD.search(str(error)):
+            raise DeadError(str(error)) from None
         if error.status >= 500 and ANSWERED not in str(error):
             raise
 

@@ -6,7 +6,9 @@ densenet161 is the second image model: its build takes half the time and space o
 """
 
 import asyncio
+import os
 import re
+import signal
 import subprocess
 import threading
 from collections import Counter
@@ -22,12 +24,12 @@ import tritonclient.grpc
 import tritonclient.http
 from tritonclient.utils import InferenceServerException
 
+from chaos.docker import docker, wait_until
 from gateways.core.serving import Serving
 from tests import clients
 from tests.browser import open_page
 from tests.clients import ARTIFACTS, EDGE, MODEL, ROUTES, b64, client_of, post_json, request, tensor
 from tests.conftest import all_healthy
-from tests.docker import docker, wait_until
 from tests.repository import ROOT
 from tests.stack.onnx_models import make_broken, make_repository
 
@@ -187,3 +189,17 @@ def test_and_back(photo: bytes) -> None:
     for route in ROUTES:
         assert ask(route, MODEL, photo) == "answered", route
     assert "already" in swap(MODEL)
+
+
+@pytest.mark.slow
+def test_a_swap_that_is_killed_changes_nothing(photo: bytes, tmp_path: Path) -> None:
+    """kill -9 while the new model loads beside the old one: the old one answers, and the next swap works."""
+    make_repository(tmp_path)
+    command = [str(ROOT / "scripts/swap"), str(tmp_path), "--model", TENSORS]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as killed:
+        assert killed.stdout
+        assert any("Loading" in line for line in killed.stdout)
+        os.killpg(killed.pid, signal.SIGKILL)
+    for route in ROUTES:
+        assert ask(route, MODEL, photo) == "answered", route
+    assert f"{TENSORS} is served" in swap(tmp_path, "--model", TENSORS)

@@ -12,6 +12,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -32,6 +33,7 @@ from starlette.routing import Route
 from torchserve import inference_pb2
 
 from bench.measure.ports import free_port
+from chaos.docker import wait_until
 from locustfiles.routes import ROUTES as LOADED
 from locustfiles.study_routes import WAYS
 from tests.clients import CHANNEL_OPTIONS, ROUTES, WITHOUT_MODEL, channel, raw_call
@@ -62,7 +64,9 @@ TORCHSERVE = "/org.pytorch.serve.grpc.inference.InferenceAPIsService/"
 JSON = ("-H", "content-type: application/json")
 KEY = "0123456789abcdef"
 BINARY = ("-H", "inference-header-content-length: 2")
-STUB = b"Stub process is not healthy"
+STUB, BROKEN = b"Stub process 'm' is not healthy", b"out of memory"
+DELAYS_S = {"slow": 0.1, "hang": 1}
+LIMITS = r"{ max_connections: \d+, max_pending_requests: \d+, max_requests: \d+"
 
 
 def fake_http(name: str) -> Starlette:
@@ -70,10 +74,10 @@ def fake_http(name: str) -> Starlette:
 
     async def answer(request: Request) -> Response:
         body, query = await request.body(), request.url.query
-        if query == "slow":
-            await asyncio.sleep(0.1)
-        if body == STUB:
-            return Response(b'{"error":"%s"}' % STUB, 500)
+        if query in DELAYS_S:
+            await asyncio.sleep(DELAYS_S[query])
+        if body in (STUB, BROKEN):
+            return Response(b'{"error":"%s"}' % body, 500)
         if request.method == "POST" and request.url.path.endswith("/infer"):
             return Response(body)
         path = request.scope["raw_path"].decode() + ("?" + query if query else "")
@@ -97,7 +101,8 @@ class FakeGrpc(grpc.GenericRpcHandler):
             if fail == "deadline?":
                 context.abort(grpc.StatusCode.DATA_LOSS, f"deadline in {context.time_remaining():.1f} s")
             if fail == "hang":
-                time.sleep(2)
+                time.sleep(1)
+                fail = ""
             if fail.startswith("{"):
                 return inference_pb2.PredictionResponse(prediction=fail.encode()).SerializeToString()
             if fail:
@@ -457,11 +462,13 @@ def test_a_client_cannot_steer_the_proxy(edge: Edge) -> None:
 
 
 def test_a_fault_of_tritons_stays_one(edge: Edge) -> None:
-    """What Triton calls 500 or INTERNAL for bad input is mended (tests/stack); a server that is broken is not."""
+    """What Triton calls 500 or INTERNAL for bad input is mended (tests/stack); a server that is broken is not. A model
+    whose process has died comes back: 503 and UNAVAILABLE."""
     for model, route in (("m", ""), ("m_trt", "trt-grpc"), ("m_jpeg", "onnx-jpeg-grpc")):
-        assert edge.post(f"/v2/models/{model}/infer", STUB)[0] == 500
-        answer = edge.call(KSERVE + "ModelInfer", x_route=route, x_fail_bin=b"INTERNAL:" + STUB)
-        assert answer == f"INTERNAL: {STUB.decode()}"
+        for fault, http, rpc in ((BROKEN, 500, "INTERNAL"), (STUB, 503, "UNAVAILABLE")):
+            assert edge.post(f"/v2/models/{model}/infer", fault)[0] == http
+            answer = edge.call(KSERVE + "ModelInfer", x_route=route, x_fail_bin=b"INTERNAL:" + fault)
+            assert answer == f"{rpc}: {fault.decode()}"
 
 
 def test_a_form_never_reaches_torchserve(edge: Edge) -> None:
@@ -665,6 +672,42 @@ def test_nothing_passes_without_the_key(tmp_path: Path) -> None:
         for right in (("-H", f"x-api-key: {KEY}"), ("-H", f"authorization: Bearer {KEY}")):
             assert locked.curl("/v2", *right)[::2] == (200, {"server": "triton", "path": "/v2"})
         assert locked.curl(f"/v2?api_key={KEY}")[::2] == (200, {"server": "triton", "path": "/v2"})
+
+
+def test_what_is_too_much_at_once_is_refused_here(tmp_path: Path) -> None:
+    """429 or RESOURCE_EXHAUSTED with a hint when to try again, and the server is not asked. A photo that arrives slowly
+    takes no place, nor does what may hold one for long."""
+    config, found = re.subn(
+        LIMITS, "{ max_connections: 1, max_pending_requests: 1, max_requests: 1", CONFIG.read_text()
+    )
+    assert found == 2
+    with http_server(fake_http("triton")) as http, serve_grpc("triton") as rpc, futures.ThreadPoolExecutor(8) as pool:
+        theirs = {("triton", 8000): http, ("jpeg-http", 8000): http, ("triton", 8001): rpc}
+        with envoy(tmp_path, theirs, config) as ports:
+            edge = Edge(*ports)
+            for path in ("/v2/models/m/infer", "/classify"):
+                several = list(pool.map(edge.post, [f"{path}?hang"] * 4, [b"{}"] * 4))
+                assert {status for status, _, _ in several} == {200, 429}
+                for _, head, body in (one for one in several if one[0] == 429):
+                    assert "send this again" in said(path, body)
+                    assert "retry-after: 1\r\n" in head
+            slow = [socket.create_connection(("127.0.0.1", edge.port)) for _ in range(4)]
+            for one in slow:
+                one.sendall(b"POST /classify HTTP/1.1\r\nhost: edge\r\ncontent-length: 999999\r\n\r\nx")
+            pages = [pool.submit(edge.curl, "/docs?hang") for _ in range(2)]
+            assert edge.post("/classify", b"photo")[0] == 200
+            assert [one.result()[0] for one in pages] == [200, 200]
+            for one in slow:
+                one.close()
+            hung = pool.submit(edge.call, KSERVE + "ModelInfer", x_fail_bin=b"hang")
+            wait_until(lambda: edge.served("onnx-grpc") == 1, "the call at the server", seconds=10, every=0.05)
+            with channel(f"127.0.0.1:{edge.port}") as opened, pytest.raises(grpc.RpcError) as refused:
+                raw_call(opened, KSERVE + "ModelInfer", b"", [], 20)
+            assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+            hints = {one.key: one.value for one in refused.value.trailing_metadata()}
+            assert str(hints["grpc-retry-pushback-ms"]) == "1000"
+            assert edge.call("/grpc.health.v1.Health/Check", x_backend="triton").startswith("triton ")
+            assert hung.result().startswith("triton ")
 
 
 def test_servers_that_are_not_there(tmp_path: Path) -> None:

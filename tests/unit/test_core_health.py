@@ -17,6 +17,7 @@ class Server:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.alive = True
+        self.error: Exception = TimeoutError("no answer")
         self.count = 0.0
         self.probes = 0
         self.heals = 0
@@ -24,7 +25,7 @@ class Server:
     def probe(self) -> None:
         self.probes += 1
         if not self.alive:
-            raise TimeoutError("no answer")
+            raise self.error
         self.count += 1
 
     def heal(self) -> None:
@@ -96,12 +97,15 @@ def test_a_slow_start_is_not_a_failure(server: Server, monkeypatch: pytest.Monke
 
 
 def test_a_proof_lasts_half_a_minute(root: Path, tmp_path: Path) -> None:
-    """The check is not made again before, and at once after one that failed."""
-    made, proof = tmp_path / "made", tmp_path / "health.proof"
+    """The check is not made again before, but at once after one that failed, or when a process has ended."""
+    made, proof, process = tmp_path / "made", tmp_path / "health.proof", tmp_path / "1000"
+    process.mkdir()
+    (process / "exe").touch()
+    settings = os.environ | {"TMPDIR": str(tmp_path), "PROCESSES": str(tmp_path)}
 
     def recently(command: str) -> int:
         check = [str(root / "gateways" / "core" / "recently"), "sh", "-c", f"echo >>{made}; {command}"]
-        return subprocess.run(check, env=os.environ | {"TMPDIR": str(tmp_path)}, check=False).returncode
+        return subprocess.run(check, env=settings, check=False).returncode
 
     assert [recently("exit 0") for _ in range(3)] == [0, 0, 0]
     assert len(made.read_text()) == 1
@@ -110,3 +114,16 @@ def test_a_proof_lasts_half_a_minute(root: Path, tmp_path: Path) -> None:
     assert len(made.read_text()) == 3
     assert recently("exit 0") == 0
     assert len(made.read_text()) == 4
+    (process / "exe").unlink()  # as of one that nobody has reaped
+    os.utime(proof, (time.time() - 31,) * 2)
+    assert [recently('exit "$((ENDED - 1))"') for _ in range(2)] == [0, 0]
+    assert len(made.read_text()) == 5
+
+
+def test_what_is_dead_is_healed_at_once(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that has ended does not come back by itself: its first failure heals. What it answered before proves
+    nothing."""
+    assert server.check() == 0
+    server.alive, server.error, server.count = False, health.DeadError("gone"), 100
+    monkeypatch.setenv("ENDED", "1")
+    assert [(server.check(), server.heals) for _ in range(3)] == [(1, 1), (1, 1), (1, 2)]

@@ -15,6 +15,7 @@ from unittest.mock import Mock
 
 import pytest
 
+from chaos.docker import wait_until
 from gateways.core import serving as core_serving
 from gateways.core.errors import INTERNAL_MESSAGE
 from gateways.core.serving import Followed
@@ -25,7 +26,6 @@ from gateways.jpeg_http.app import create_app
 from gateways.jpeg_http.served import Served
 from gateways.upstreams.torch import TorchPredictor
 from gateways.web import admission
-from tests.docker import wait_until
 from tests.unit.http_server import JSON, Answer, ask, http_server
 from tests.unit.tiny_model import MODEL, build, gated, jpeg, serving
 from tests.unit.upstream_servers import SIDE, Kind
@@ -146,7 +146,9 @@ def test_what_no_client_sends_through_the_edge(
 def test_too_many_bytes_at_once_are_refused(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """429 while the bodies of all requests together pass the bound; what was held is free again afterwards."""
     monkeypatch.setattr(admission, "MAX_HELD", len(GOOD) - 1)
-    client.embedded().refuses(429, "again")
+    refused = client.embedded()
+    refused.refuses(429, "again")
+    assert refused.headers["retry-after"] == "1"
     monkeypatch.setattr(admission, "MAX_HELD", len(GOOD))
     assert [client.embedded().status for _ in range(3)] == [200] * 3
 
@@ -193,9 +195,9 @@ def test_a_client_that_leaves_drops_its_work(client: Client) -> None:
     with gated(client.predictor) as gate:
         connection.request("POST", "/embed", GOOD, {"content-type": JPEG})
         assert gate.entered.wait(60)
-        assert client.predictor._admitted == 1
+        assert client.predictor._line.images == 1
         connection.close()
-        wait_until(lambda: client.predictor._admitted == 0, "it is cancelled", seconds=20)
+        wait_until(lambda: client.predictor._line.images == 0, "it is cancelled", seconds=20)
 
 
 # ---------------------------------------------------------------- following what is served

@@ -221,7 +221,9 @@ async def test_the_bytes_at_work_are_bounded(gateway: Gateway, monkeypatch: pyte
     gateway.torchserve.gate.clear()
     first = asyncio.ensure_future(gateway.stub.Predict(REQUEST))
     await until(lambda: gateway.torchserve.at_work >= 1)
-    await fails(gateway.stub.Predict(REQUEST), EXHAUSTED, "too many large requests")
+    refused = gateway.stub.Predict(REQUEST)
+    await fails(refused, EXHAUSTED, "too many large requests")
+    assert (await refused.trailing_metadata())["grpc-retry-pushback-ms"] == "1000"
     gateway.torchserve.gate.set()
     await first
     assert await gateway.stub.Predict(REQUEST)

@@ -75,7 +75,7 @@ async def test_a_cancelled_caller_leaves_no_work(predictor: TorchPredictor) -> N
             await gone
     await ask(predictor, jpeg())
     assert gate.sizes == [1, 1]
-    assert predictor._admitted == 0
+    assert predictor._line.images == 0
 
 
 async def test_a_full_queue_is_refused_at_once(predictor: TorchPredictor, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,7 +96,7 @@ async def test_a_hung_model_is_a_timeout_and_not_a_hang(predictor: TorchPredicto
                 await ask(predictor, jpeg(), timeout=0.1)
             assert caught.value.status is Status.TIMEOUT
         assert not predictor._queue
-        assert predictor._admitted == 0
+        assert predictor._line.images == 0
 
 
 async def test_a_bad_image_fails_its_request_only(predictor: TorchPredictor) -> None:

@@ -27,7 +27,7 @@ def create_server(usage: Usage) -> grpc.Server:
             frame = change(pixels(asked.pixels, asked.width, asked.height))
             return response(pixels=frame.tobytes(), cpu_ms=usage.spent_ms()).SerializeToString()
         except Exception as error:
-            context.abort(*refusal(error))
+            context.abort(*refusal(error)[:2])
 
     def unary(body: bytes, context: grpc.ServicerContext) -> bytes:
         return changed(pb.ChangeRequest, pb.ChangeResponse, body, context)

@@ -21,7 +21,7 @@ async def predict(body: bytes, context: Context) -> bytes:
     try:
         answer = payload.answer(payload.PROTO, body, metadata(context, "x-mode"), stages)
     except Exception as error:
-        await context.abort(*refusal(error), timing(stages))
+        await context.abort(*refusal(error, *timing(stages)))
     context.set_trailing_metadata(timing(stages))
     return answer
 
