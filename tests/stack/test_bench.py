@@ -55,11 +55,11 @@ def test_the_routes_agree_before_they_are_timed(found: dict[str, Any]) -> None:
 
 def test_the_server_s_times_fit_into_the_client_s(found: dict[str, Any]) -> None:
     """Clocks of three programs: the parts that servers and edge measured are no more than the latency that the client
-    did, and most of it is computing; a photo is decoded on the server, a tensor is not."""
+    did, and most of it is computing and waiting for that; a photo is decoded on the server, a tensor is not."""
     for cell in found["analysis"]["cells"]:
         split = cell["split"]
         assert split["network and edge"] > 0, cell["id"]
-        assert split["compute"] > 0.3 * (sum(split.values()) - split["client encode"]), cell["id"]
+        assert split["compute"] + split["queue"] > 0.3 * (sum(split.values()) - split["client encode"]), cell["id"]
         assert (split["decode and preprocess"] > 0) is cell["id"].startswith("jpeg-http"), cell["id"]
 
 

@@ -13,9 +13,11 @@ import numpy as np
 import pytest
 import tritonclient.grpc
 import tritonclient.http
+from fiveway.transport.v1 import base_pb2, distance_pb2
 from fiveway.vision.v1 import vision_pb2 as typed
 from fiveway.vision.v1 import vision_pb2_grpc as typed_grpc
 from google.protobuf import empty_pb2
+from seldon import prediction_pb2
 from torchserve import inference_pb2 as torchserve_inference
 from torchserve import inference_pb2_grpc as torchserve_grpc
 from tritonclient.grpc import service_pb2 as kserve
@@ -298,27 +300,24 @@ LET_IN = {
     "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
     "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
 }  # fmt: skip
+# The index; and KServe's path, which TorchServe has too: at the edge it is Triton's.
 LET_IN_PATHS = {
-    "/embed",
-    "/embed/base64",
-    "/classify",
-    "/classify/base64",
-    "/served",
-    "/ping",
-    "/predictions/m",
-    "/predictions/m/1",
-}
+    "/", "/v2/models/m/infer", "/embed", "/embed/base64", "/classify", "/classify/base64", "/served", "/ping",
+    "/predictions/m", "/predictions/m/1",
+}  # fmt: skip
 REFUSED = "not served at this port"
 
 
 def methods() -> set[str]:
-    """Of every gRPC server: those that it lists by reflection, and those of Triton's and TorchServe's contracts."""
-    contracts = (kserve.DESCRIPTOR, torchserve_inference.DESCRIPTOR)
-    services = [service for file in contracts for service in file.services_by_name.values()]
+    """Of every gRPC server: those of its contract, and those that it lists by reflection."""
+    contracts = (kserve, torchserve_inference, base_pb2, distance_pb2, prediction_pb2)
+    services = [service for file in contracts for service in file.DESCRIPTOR.services_by_name.values()]
     found = {f"/{service.full_name}/{method.name}" for service in services for method in service.methods}
-    for server in ("typed-grpc", "echo-grpc", "seldon-grpc"):
-        address = f"{address_of(server)}:50051"
-        for service in grpcurl(address, "list").split():
+    address = f"{address_of('typed-grpc')}:50051"
+    for service in grpcurl(address, "list").split():
+        if service.startswith("grpc.reflection."):  # it does not describe itself
+            found.add(f"/{service}/ServerReflectionInfo")
+        else:
             found |= {f"/{service}/{one.rpartition('.')[2]}" for one in grpcurl(address, "list", service).split()}
     management = ("DescribeModel", "ListModels", "RegisterModel", "ScaleWorker", "SetDefault", "UnregisterModel")
     found |= {f"/{TORCHSERVE}.management.ManagementAPIsService/{name}" for name in management}
