@@ -41,11 +41,13 @@ def arguments() -> argparse.Namespace:
     one.add_argument("--cases", type=int, default=100_000, help="in all (default: %(default)s)")
     one.add_argument("--seed", type=int, default=1)
     kind("soak", "70 % of capacity for a long time", only=False).add_argument("--minutes", type=float, default=30.0)
-    kind("page", "docs/reliability.md from results", only=False).add_argument("results", nargs="+", type=Path)
+    kind("page", "docs/reliability.md from results", only=False).add_argument(
+        "paths", nargs="+", type=Path, metavar="RESULT"
+    )
     return parser.parse_args()
 
 
-def found(options: argparse.Namespace, host: str, model: str, routes: dict[str, Any]) -> Iterable[dict[str, Any]]:
+def found(options: argparse.Namespace, edge: str, model: str, routes: dict[str, Any]) -> Iterable[dict[str, Any]]:
     """The rows of the chosen command, as they come."""
     match options.kind:
         case "faults":
@@ -53,11 +55,11 @@ def found(options: argparse.Namespace, host: str, model: str, routes: dict[str, 
         case "overload":
             if unknown := set(options.routes) - set(routes):
                 raise BadSetting(f"unknown route {', '.join(sorted(unknown))}: choose from {', '.join(ROUTES)}")
-            return overload.rows(routes, host, options.routes or list(routes), options.seconds)
+            return overload.rows(routes, edge, options.routes or list(routes), options.seconds)
         case "rude":
-            return rude.rows(routes, host.removeprefix("http://"), options.seconds, options.only)
+            return rude.rows(routes, edge, options.seconds, options.only)
         case "fuzz":
-            return fuzz.rows(routes, host.removeprefix("http://"), options.cases, options.seed, options.only)
+            return fuzz.rows(routes, edge, options.cases, options.seed, options.only)
         case _:
             return soak.soaked(routes, 60 * options.minutes)
 
@@ -65,15 +67,15 @@ def found(options: argparse.Namespace, host: str, model: str, routes: dict[str, 
 def main() -> int:
     options = arguments()
     if options.kind == "page":
-        print(page.made(options.results), end="")
+        print(page.made(options.paths), end="")
         return 0
     # Its own address: behind a port on 127.0.0.1 is a process of Docker's, which copies every byte.
-    host = f"http://{docker.address_of('edge')}:8080"
+    edge = f"{docker.address_of('edge')}:8080"
     try:
-        routes = targets(host)
+        routes = targets(edge)
         model = next(iter(routes.values())).chosen.serving.model
         rows = []
-        for row in found(options, host, model, routes):
+        for row in found(options, edge, model, routes):
             rows.append(row)
             print(json.dumps(row, ensure_ascii=False), flush=True)
     except (BadSetting, OSError) as error:

@@ -58,8 +58,8 @@ def health(inspected: dict[str, Any]) -> str:
 
 
 def signal(service: str, name: str, pattern: str) -> None:
-    """Send the signal to every process of the service whose command line matches, an extended regular expression; fails
-    when there is none. Brackets, `[e]nvoy`, keep it from finding its own search."""
+    """Send the signal to every process of the service whose command line matches the pattern, an extended regular
+    expression. Fails where none does. Write brackets around a letter, `[e]nvoy`: else the search finds itself."""
     search = f"""
         found=
         for process in /proc/[0-9]*; do

@@ -3,8 +3,9 @@
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from chaos import docker
@@ -16,7 +17,8 @@ CALM_S, QUIET_S = 5.0, 5.0
 """Of load before a fault; and without a failure after it, for a route to count as recovered."""
 HEALED_S = 180.0
 HANG_S, DOWN_S, SLOW_S, FULL_S = 20.0, 5.0, 20.0, 15.0
-SLOW_CPUS = "0.2"
+SLOW_CPUS, CPUS = "0.2", os.environ.get("CPUS") or "2"
+FILL = "head -c 8G /dev/zero >{0}/full 2>/dev/null; ls {0}/full >/dev/null"
 EDGE = "edge"
 
 Strike = Callable[[], None]
@@ -56,73 +58,66 @@ def faults(model: str) -> Sequence[Fault]:
     """All of them, for the served model."""
     parts = {name: (service, pattern.format(model=model)) for name, (service, pattern) in PARTS.items()}
     processes = {**{name: (name, pattern) for name, pattern in SERVERS.items()}, **parts}
-    hung = {name: one for name, one in processes.items() if one[0] not in (EDGE, "locust-master")}
+    models = {name: one for name, one in processes.items() if one[0] not in (EDGE, "locust-master")}
+    disks = [(name, "/tmp") for name in SERVERS] + [("triton", "/dev/shm")]
     return [
         *(Fault(f"kill -9: {name}", one[0], _signal(*one, "KILL")) for name, one in processes.items()),
-        *(Fault(f"stop, then start: {name}", name, _stop(name), _start(name), DOWN_S) for name in SERVERS),
         *(
-            Fault(f"hangs for {HANG_S:g} s: {n}", o[0], _signal(*o, "STOP"), _resume(*o), HANG_S)
-            for n, o in hung.items()
+            Fault(
+                f"stop, then start: {name}",
+                name,
+                partial(_compose, "stop", name),
+                partial(_compose, "start", name),
+                DOWN_S,
+            )
+            for name in SERVERS
+        ),
+        *(
+            Fault(f"hangs for {HANG_S:g} s: {name}", one[0], _signal(*one, "STOP"), partial(_resume, *one), HANG_S)
+            for name, one in models.items()
         ),
         *(
             Fault(
-                f"gets {SLOW_CPUS} cores for {SLOW_S:g} s: {name}", name, _cores(name, SLOW_CPUS), _cores(name), SLOW_S
+                f"gets {SLOW_CPUS} cores for {SLOW_S:g} s: {name}",
+                name,
+                partial(_limit, name, SLOW_CPUS),
+                partial(_limit, name, CPUS),
+                SLOW_S,
             )
             for name in SERVERS
-            if name not in (EDGE, "locust-master")
+            if name in models
         ),
         *(
-            Fault(f"{folder} is full for {FULL_S:g} s: {name}", name, _fill(name, folder), _free(name, folder), FULL_S)
-            for name in SERVERS
-            for folder in (("/tmp", "/dev/shm") if name == "triton" else ("/tmp",))
+            Fault(
+                f"{folder} is full for {FULL_S:g} s: {name}",
+                name,
+                partial(_run, name, FILL.format(folder)),
+                partial(_run, name, f"rm -f {folder}/full"),
+                FULL_S,
+            )
+            for name, folder in disks
         ),
     ]
 
 
 def _signal(service: str, pattern: str, name: str) -> Strike:
-    return lambda: docker.signal(service, name, pattern)
+    return partial(docker.signal, service, name, pattern)
 
 
-def _resume(service: str, pattern: str) -> Strike:
+def _resume(service: str, pattern: str) -> None:
     """A health check may have ended the process meanwhile: then there is nothing to resume, or a new one."""
-
-    def resume() -> None:
-        try:
-            docker.signal(service, "CONT", pattern)
-        except (AssertionError, ValueError):
-            pass
-
-    return resume
+    with suppress(AssertionError, ValueError):
+        docker.signal(service, "CONT", pattern)
 
 
-def _stop(service: str) -> Strike:
-    return lambda: _all(service, "stop")
-
-
-def _start(service: str) -> Strike:
-    return lambda: _all(service, "start")
-
-
-def _all(service: str, verb: str) -> None:
+def _compose(verb: str, service: str) -> None:
     docker.docker("compose", "--progress", "quiet", verb, service)
 
 
-def _cores(service: str, cpus: str | None = None) -> Strike:
-    """Limit its containers' CPU time; None: as Compose wants it."""
-
-    def limit() -> None:
-        for one in docker.containers(service):
-            docker.docker("update", "--cpus", cpus or os.environ.get("CPUS") or "2", one["Id"])
-
-    return limit
-
-
-def _fill(service: str, folder: str) -> Strike:
-    return lambda: _run(service, f"head -c 8G /dev/zero >{folder}/full 2>/dev/null; ls {folder}/full >/dev/null")
-
-
-def _free(service: str, folder: str) -> Strike:
-    return lambda: _run(service, f"rm -f {folder}/full")
+def _limit(service: str, cpus: str) -> None:
+    """The CPU time of its containers, in cores."""
+    for one in docker.containers(service):
+        docker.docker("update", "--cpus", cpus, one["Id"])
 
 
 def _run(service: str, command: str) -> None:
@@ -141,9 +136,11 @@ def suffered(fault: Fault, routes: Mapping[str, Target]) -> dict[str, Any]:
     with steady(routes.values(), EACH_PER_S, compare=True) as calls:
         time.sleep(CALM_S)
         begun = time.monotonic()
-        with _always(fault.end):
+        try:
             fault.begin()
             time.sleep(fault.hold_s)
+        finally:
+            fault.end()
         ended = time.monotonic()
         _until_quiet(calls, ended, hurt)
     for target in routes.values():
@@ -166,14 +163,6 @@ def suffered(fault: Fault, routes: Mapping[str, Target]) -> dict[str, Any]:
         "recovery_s": round(max([0.0, *(call.start - ended for call in failed)]), 1) if hurt else None,
         "wrong": sum(call.error == WRONG for call in calls),
     }
-
-
-@contextmanager
-def _always(end: Strike) -> Iterator[None]:
-    try:
-        yield
-    finally:
-        end()
 
 
 def _until_quiet(calls: Sequence[Call], since: float, hurt: set[str]) -> None:

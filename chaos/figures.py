@@ -45,5 +45,5 @@ def keep(figures: Figures, folder: Path) -> Path:
 
 
 def load(path: Path) -> Figures:
-    """Raises msgspec.ValidationError for what is no such result."""
+    """Raises msgspec.ValidationError if the file is not such a result."""
     return msgspec.json.decode(path.read_bytes(), type=Figures)

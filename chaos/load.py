@@ -95,9 +95,9 @@ class Target:
             self._idle.pop().close()
 
 
-def targets(host: str) -> dict[str, Target]:
-    """The routes that can ask the served model, by their names. Raises BadSetting where nothing is served."""
-    values = {"batch": 1, "photo": "224x224", "target": "edge", "policy": "pooled", "host": host}
+def targets(edge: str) -> dict[str, Target]:
+    """The routes at `edge`, host:port, that can ask the served model, by name. Raises BadSetting if there is none."""
+    values = {"batch": 1, "photo": "224x224", "target": "edge", "policy": "pooled", "host": f"http://{edge}"}
     chosen = parse(values, [])
     return {name: Target(ROUTES[name], chosen) for name in fit(ROUTES, chosen.serving)}
 

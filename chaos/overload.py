@@ -38,7 +38,7 @@ BESIDE_PER_S = 5.0
 RUN = ("nice", "-n", "19", sys.executable, "-m", "chaos.overload")
 
 
-def rows(routes: Mapping[str, Target], host: str, names: Sequence[str], seconds: float) -> Iterator[dict[str, Any]]:
+def rows(routes: Mapping[str, Target], edge: str, names: Sequence[str], seconds: float) -> Iterator[dict[str, Any]]:
     """One row per route and factor.
 
     `peak`: answers per second in closed loops. `offered`: calls per second that were made; `load_cores`: what making
@@ -55,7 +55,7 @@ def rows(routes: Mapping[str, Target], host: str, names: Sequence[str], seconds:
         peak = max(len(good(looped(target, callers, seconds))) / seconds for callers in CALLERS)
         for factor in FACTORS:
             time.sleep(AFTER_S)
-            asked = [*RUN, host, name, str(factor * peak), str(seconds)]
+            asked = [*RUN, edge, name, str(factor * peak), str(seconds)]
             with subprocess.Popen(asked, stdout=subprocess.PIPE, text=True) as load:
                 assert load.stdout
                 load.stdout.readline()  # it is ready, and begins
@@ -79,8 +79,8 @@ def rows(routes: Mapping[str, Target], host: str, names: Sequence[str], seconds:
 
 def main() -> None:
     """One overload: prints a line when it begins, and at its end its part of a row."""
-    host, name, per_s, seconds = sys.argv[1:]
-    target = targets(host)[name]
+    edge, name, per_s, seconds = sys.argv[1:]
+    target = targets(edge)[name]
     looped(target, 1, 0.5)
     print(flush=True)
     begin, before = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF)

@@ -19,7 +19,7 @@ met a hang or a restart says little of the next."""
 
 
 def max_wait_s() -> float:
-    """MAX_WAIT_S, in seconds. Raises ServingError for what is no positive number."""
+    """MAX_WAIT_S, in seconds. Raises ServingError unless it is a positive number."""
     given = os.environ.get("MAX_WAIT_S") or str(DEFAULT_S)
     try:
         if 0 < (found := float(given)) < float("inf"):

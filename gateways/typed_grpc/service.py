@@ -119,7 +119,10 @@ class VisionService:
         try:
             with self._followed.use():
                 await asyncio.get_running_loop().run_in_executor(self._threads, _check, message.images)
-                predictions = await watched.predict(message.images, stages=stages, timeout=timeout, top_k=message.top_k)
+                with watched.line.join(len(message.images), timeout):
+                    predictions = await watched.predict(
+                        message.images, stages=stages, timeout=timeout, top_k=message.top_k
+                    )
                 assert served.manifest  # it has upstreams
                 return convert.response(predictions, message, served.manifest)
         finally:

@@ -41,17 +41,16 @@ class Watched:
 
     upstream: Upstream
     line: Line = field(default_factory=Line)
+    """Where clients' calls stand. A probe does not: one that is refused because many wait would call busy dead."""
     successes: int = 0
     suspect: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def predict(
         self, jpegs: Sequence[bytes], *, stages: Stages, timeout: float | None, top_k: int
     ) -> list[Prediction]:
-        """Predict, and remember whether it succeeded: a client's call says as much about health as a probe. Raises
-        ServeError, OVERLOADED, for what would wait too long."""
+        """Predict, and remember whether it succeeded: a client's call says as much about health as a probe."""
         try:
-            with self.line.join(len(jpegs), timeout):
-                predictions = await self.upstream.predict(jpegs, stages=stages, timeout=timeout, top_k=top_k)
+            predictions = await self.upstream.predict(jpegs, stages=stages, timeout=timeout, top_k=top_k)
         except Exception as error:
             if not isinstance(error, ServeError) or error.status is Status.UNAVAILABLE:
                 self.suspect.set()

@@ -321,7 +321,8 @@ def methods() -> set[str]:
             found |= {f"/{service}/{one.rpartition('.')[2]}" for one in grpcurl(address, "list", service).split()}
     management = ("DescribeModel", "ListModels", "RegisterModel", "ScaleWorker", "SetDefault", "UnregisterModel")
     found |= {f"/{TORCHSERVE}.management.ManagementAPIsService/{name}" for name in management}
-    return found | {f"/{TORCHSERVE}.openinference.GRPCInferenceService/ModelInfer", "/no.such.Service/Method"}
+    others = (f"/{TORCHSERVE}.openinference.GRPCInferenceService/ModelInfer", "/no.such.Service/Method")
+    return found.union(others, ["/v2/repository/index"])
 
 
 def paths() -> set[str]:
@@ -340,7 +341,7 @@ def test_controls_are_not_reachable_over_http(path: str, method: str) -> None:
     """404 from Envoy, whatever the server behind could do."""
     reply = request(method, path, b"{}" if method == "POST" else b"")
     assert reply.status == 404
-    assert "not served at this port" in error_text(reply.body)
+    assert REFUSED in error_text(reply.body)
 
 
 def test_no_path_of_a_server_is_let_in_that_is_not_named_here() -> None:
