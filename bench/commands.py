@@ -37,7 +37,9 @@ from locustfiles.study_routes.fiveway import BATCHES, CONCURRENCY, FIVE
 from locustfiles.study_routes.fiveway import ROWS as FIVEWAY_ROWS
 
 AA, FIVEWAY = "aa", "fiveway"
-TARGET_HELP = "where to send requests: edge, direct (past Envoy), or http://host:port of another edge"
+TARGET_HELP = (
+    "where to send requests: edge, direct (past Envoy), or another edge, http://host:port or https://host:port"
+)
 DISTANCE_HELP = (
     "added latency and bandwidth between client and edge instead of the study's, like 0ms-100mbit,150ms-100mbit;"
     " needs the profile `transport`"

@@ -4,6 +4,7 @@ master`: the page answers. `python3 -I -S health.py worker`: the page answers an
 
 import http.client
 import json
+import os
 import socket
 import sys
 
@@ -15,7 +16,7 @@ def workers(host: str, port: int = PORT) -> list[str]:
     """Ids of the workers that answer the master. Each id begins with its container's host name."""
     page = http.client.HTTPConnection(host, port, timeout=TIMEOUT_S)
     try:
-        page.request("GET", "/stats/requests")
+        page.request("GET", "/stats/requests", headers={"authorization": f"Bearer {os.environ.get('API_KEY')}"})
         listed = json.loads(page.getresponse().read())["workers"]
     finally:
         page.close()

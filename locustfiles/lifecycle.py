@@ -12,7 +12,7 @@ from locust.env import Environment
 from locust.runners import MasterRunner, WorkerRunner
 from locust.stats import StatsEntry
 
-from locustfiles import overlap, settings
+from locustfiles import access, overlap, settings
 from locustfiles.page import forms, routes_tab, shape
 from locustfiles.page.live import Recorder, Table
 from locustfiles.study_routes import WAYS
@@ -21,6 +21,10 @@ from locustfiles.study_routes import WAYS
 locust.runners.MASTER_HEARTBEAT_TIMEOUT = 15
 # Locust gives up a worker that is silent for 3 s. On two busy cores a worker may be preparing 32 tensors for that long.
 locust.runners.HEARTBEAT_LIVENESS = 10
+
+KEY = os.environ.get("API_KEY")
+if KEY:
+    access.encrypt(KEY)
 
 LAST_WORDS_S = 30
 """How long the master of a headless run waits for its workers' last numbers. Locust waits for half a second."""
@@ -48,6 +52,8 @@ def start(environment: Environment, **_: object) -> None:
         locust.events.quit.add_listener(partial(leave_at_once, runner))
     elif environment.web_ui:
         matrix = shape.Matrix(environment)
+        if KEY and environment.web_ui.web_login:
+            access.ask(environment, environment.web_ui, KEY)
         forms.teach(environment, environment.web_ui, matrix)
         routes_tab.show(environment, environment.web_ui, listen(environment), matrix)
     else:

@@ -5,6 +5,7 @@ names.
 
 import json
 import os
+import ssl
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -13,7 +14,7 @@ from urllib.parse import quote
 
 import httpx
 
-from locustfiles.clients import DEADLINE_S, CallError, key
+from locustfiles.clients import DEADLINE_S, CallError, Endpoint, key, tls
 
 SCHEMA = 1
 DEFAULT_MODEL = "efficientnet_lite0"
@@ -46,7 +47,7 @@ def artifacts() -> Path:
 
 
 def now(edge: str = "") -> Serving:
-    """What is served. `edge`: host:port of the stack to ask if there is no file. Raises NothingServed."""
+    """What is served. `edge`: address of the stack to ask if there is no file. Raises NothingServed."""
     path = artifacts() / "serving.json"
     if edge and not path.exists():
         return _asked(edge, os.environ.get("MODEL") or DEFAULT_MODEL)
@@ -87,11 +88,11 @@ def _holds(edge: str, model: str) -> bool:
 
 
 def get_json(address: str, path: str) -> Any:
-    """The JSON at a path of `address` (host:port). Raises CallError, ValueError."""
+    """The JSON at a path of `address` (as Endpoint has it). Raises CallError, ValueError."""
+    to = Endpoint(address, path, key(), "GET")
+    verify = ssl.create_default_context(cafile=tls.bundle()) if to.tls else False
     try:
-        response = httpx.get(
-            f"http://{address}{path}", headers=key(), timeout=DEADLINE_S, trust_env=False, verify=False
-        )
+        response = httpx.get(to.url, headers=to.headers, timeout=DEADLINE_S, trust_env=False, verify=verify)
     except httpx.HTTPError as error:
         raise CallError(f"HTTP connection: {error}") from error
     if response.status_code != httpx.codes.OK:

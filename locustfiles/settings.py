@@ -30,7 +30,7 @@ class Settings:
     """The choices of one run, checked."""
 
     host: str
-    """host:port of the edge."""
+    """host:port of the edge; with https:// before it where it speaks TLS."""
     batch: int = 1
     photo: str = PHOTOS[0]
     target: str = EDGE
@@ -40,7 +40,7 @@ class Settings:
     distance: str = ""
 
     def address(self, route: Route) -> str:
-        """host:port that the clients of `route` connect to."""
+        """Where the clients of `route` connect to, as Endpoint has it."""
         if self.distance:
             return toxiproxy.ADDRESS
         if self.target == EDGE:
@@ -119,7 +119,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     photo = "Size of the photos that each user sends in turn. Tensors are made of the same photos, all 224x224."
     parser.add_argument("--photo", choices=PHOTOS, default=PHOTOS[0], help=photo)
     target = """edge: through Envoy at the host above. direct: straight to each server inside the network.
-        http://host:port: through an Envoy elsewhere."""
+        http://host:port or https://host:port: through an Envoy elsewhere."""
     parser.add_argument("--target", default=EDGE, help=target)
     policy = "; ".join(f"{name}: {meaning}" for name, meaning in POLICIES.items())
     parser.add_argument("--policy", choices=list(POLICIES), default=POOLED, help=f"{policy}.")
@@ -181,8 +181,9 @@ def native() -> bool:
 
 
 def edge_address(host: str, wrong: str = "") -> str:
-    """http://name:port -> name:port; raises BadSetting, which begins with `wrong`."""
-    found = re.fullmatch(r"http://([^\s/:?#@\[\]]+|\[[\da-fA-F:]+\])(?::([1-9]\d{0,4}))?/*", host)
+    """http://name:port -> name:port, https://name:port as it is; raises BadSetting, which begins with `wrong`."""
+    found = re.fullmatch(r"(https?)://([^\s/:?#@\[\]]+|\[[\da-fA-F:]+\])(?::([1-9]\d{0,4}))?/*", host)
     if not found:
         raise BadSetting(f"{wrong or f'host {host!r}: write it'} like http://edge:8080")
-    return f"{found[1]}:{found[2] or 80}"
+    scheme, name, port = found.groups()
+    return f"{name}:{port or 80}" if scheme == "http" else f"https://{name}:{port or 443}"

@@ -63,8 +63,8 @@ class Model:
 
 @lru_cache(maxsize=16)
 def described(address: str, model: str, _served: Serving) -> Model:
-    """Metadata of a model from Triton at `address` (host:port, HTTP), asked once per choice of what is served. Raises
-    CallError.
+    """Metadata of a model from Triton at `address` (HTTP, as in Endpoint), asked once per choice of what is served.
+    Raises CallError.
     """
     config, metadata = (get_json(address, f"/v2/models/{quote(model)}{page}") for page in ("/config", ""))
     max_batch = int(config.get("max_batch_size", 0))

@@ -4,6 +4,7 @@ import functools
 import json
 import os
 import re
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +18,17 @@ SCRIPTS = sorted(
     if path.is_file() and not path.suffix and path.stat().st_mode & 0o111
 )
 # Never ours to check: the history, what runs leave behind, and what .gitignore keeps out of a commit.
-SKIPPED = {".git", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".import_linter_cache", ".venv", "__pycache__", "out"}
+SKIPPED = {
+    ".git",
+    ".mypy_cache",
+    ".pytest_cache",
+    ".ruff_cache",
+    ".import_linter_cache",
+    ".venv",
+    "__pycache__",
+    "out",
+    "tls",
+}
 
 
 def files(*suffixes: str) -> list[Path]:
@@ -62,3 +73,12 @@ def compose(accelerator: str = "cpu") -> dict[str, Any]:
     assert "variable is not set" not in done.stderr, done.stderr
     model: dict[str, Any] = json.loads(done.stdout)
     return model
+
+
+def certificate(folder: Path, *names: str) -> Path:
+    """cert.pem and key.pem as scripts/certificate makes them: their folder."""
+    (folder / "scripts").mkdir(parents=True)
+    for name in ("certificate", "lib.sh"):
+        shutil.copy(ROOT / "scripts" / name, folder / "scripts")
+    subprocess.run([folder / "scripts" / "certificate", *names], check=True, capture_output=True)
+    return folder / "tls"

@@ -19,7 +19,8 @@ from urllib.parse import quote
 
 from bench.measure.measured import now
 from locustfiles import serving
-from locustfiles.settings import direct_address, native
+from locustfiles.clients import CallError
+from locustfiles.settings import direct_address, edge_address, native
 
 CLIENTS = (
     "locust", "gevent", "geventhttpclient", "grpcio", "hdrhistogram", "hpack", "hyperframe", "numpy", "protobuf",
@@ -58,7 +59,7 @@ def collect(targets: Sequence[str]) -> dict[str, Any]:
             "version": _envoy_version() if here and not native() else None,
             "config_sha256": host.get("envoy_config_sha256"),
         },
-        "triton": _json(_get(f"{_triton(8000) if here else targets[0].rstrip('/')}/v2")).get("version"),
+        "triton": _json(_get(f"{_triton(8000)}/v2")).get("version") if here else _version_at(targets[0]),
         "model": _model(here),
         "providers": _providers(host.get("providers") or (_asked_providers() if here else [])),
         "engines": _engines(host.get("torchserve")) if here else None,
@@ -213,6 +214,14 @@ def _get(url: str) -> str:
             return str(response.read().decode())
     except (OSError, ValueError):
         return ""
+
+
+def _version_at(edge: str) -> str | None:
+    """Triton's version behind an edge elsewhere."""
+    try:
+        return str(serving.get_json(edge_address(edge), "/v2")["version"])
+    except (CallError, ValueError, LookupError):
+        return None
 
 
 def _json(text: str) -> dict[str, Any]:

@@ -22,7 +22,7 @@ class Endpoint:
     """The address of a client's requests, and their common headers."""
 
     address: str
-    """host:port, or [host]:port for IPv6."""
+    """host:port, or [host]:port for IPv6; with https:// before it where the connection is TLS."""
     path: str
     """The URL's path, or the full gRPC method: /package.Service/Method."""
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -32,6 +32,19 @@ class Endpoint:
     """Called for each connection that the client opens as far as it knows: grpcio opens another by itself when it loses
     one."""
     deadline_s: float = DEADLINE_S
+
+    @property
+    def host(self) -> str:
+        """host:port."""
+        return self.address.removeprefix("https://")
+
+    @property
+    def tls(self) -> bool:
+        return self.host != self.address
+
+    @property
+    def url(self) -> str:
+        return f"{'https' if self.tls else 'http'}://{self.host}{self.path}"
 
 
 def key() -> dict[str, str]:

@@ -43,9 +43,9 @@ class GrpcClient:
         self._to = to
         self._headers = [
             (":method", "POST"),
-            (":scheme", "http"),
+            (":scheme", "https" if to.tls else "http"),
             (":path", to.path),
-            (":authority", to.address),
+            (":authority", to.host),
             ("te", "trailers"),
             ("content-type", "application/grpc"),
             ("user-agent", "fiveway"),

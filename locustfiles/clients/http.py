@@ -20,7 +20,7 @@ class HttpClient:
 
     def __init__(self, to: Endpoint) -> None:
         self._to = to
-        common = {"host": to.address, "user-agent": "fiveway", **to.headers}
+        common = {"host": to.host, "user-agent": "fiveway", **to.headers}
         self._head = f"{to.method} {to.path} HTTP/1.1\r\n{_lines(common)}"
         self._socket: gevent.socket.socket | None = None
 

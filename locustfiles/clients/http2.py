@@ -12,6 +12,7 @@ from functools import partial
 import gevent
 from gevent.event import AsyncResult, Event
 from gevent.lock import BoundedSemaphore
+from gevent.ssl import SSLSocket
 from h2.errors import ErrorCodes
 from hpack import Decoder, Encoder, HPACKError
 from hyperframe import frame as frames
@@ -82,7 +83,7 @@ class Connection:
         self._lost: OSError | None = None
         self._turn = BoundedSemaphore()
         self._changed = Event()
-        self._socket = connect(address)
+        self._socket = connect(address, "h2")
         settings = SettingsFrame(settings={SettingsFrame.ENABLE_PUSH: 0, SettingsFrame.INITIAL_WINDOW_SIZE: LARGEST})
         self._write([PREFACE + settings.serialize() + frames.WindowUpdateFrame(0, LARGEST - WINDOW).serialize()])
         self._reader = gevent.spawn(self._read)
@@ -146,6 +147,8 @@ class Connection:
         if self._lost:
             raise self._lost
         try:
+            if isinstance(self._socket, SSLSocket):  # it has no sendmsg
+                return self._socket.sendall(b"".join(buffers))
             while buffers:
                 sent = self._socket.sendmsg(buffers[:BUFFERS])
                 whole = 0

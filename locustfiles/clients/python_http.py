@@ -3,6 +3,7 @@ from the first byte, requests, and the session of Locust's FastHttpUser. They ta
 clients.http. They have rows of their own, which show how much of a comparison is its client.
 """
 
+import ssl
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -10,7 +11,7 @@ import gevent
 import httpx
 import requests
 
-from locustfiles.clients import Answer, CallError, Endpoint, Payload
+from locustfiles.clients import Answer, CallError, Endpoint, Payload, tls
 
 
 class LibraryClient:
@@ -21,7 +22,7 @@ class LibraryClient:
 
     def __init__(self, to: Endpoint) -> None:
         self._to = to
-        self._url = f"http://{to.address}{to.path}"
+        self._url = to.url
         # Answers as they arrive: most libraries would unpack a gzip answer inside the clock.
         self._headers = {"accept-encoding": "identity", "user-agent": "fiveway", **to.headers}
         self._connects = True  # with its first request
@@ -54,9 +55,10 @@ class HttpxClient(LibraryClient):
 
     def __init__(self, to: Endpoint, *, http2: bool = False) -> None:
         super().__init__(to)
-        # No TLS here, so no certificates: to load them takes 20 ms. No proxy of this machine's. No timeout of a single
-        # read or write: ours is for the call.
-        self._client = httpx.Client(http1=not http2, http2=http2, verify=False, trust_env=False, timeout=None)
+        # Without TLS no certificates: to load them takes 20 ms. No proxy of this machine's. No timeout of a single read
+        # or write: ours is for the call.
+        verify = ssl.create_default_context(cafile=tls.bundle()) if to.tls else False
+        self._client = httpx.Client(http1=not http2, http2=http2, verify=verify, trust_env=False, timeout=None)
 
     def _ask(self, body: bytes, headers: Mapping[str, str]) -> tuple[int, bytes, Mapping[str, Any]]:
         response = self._client.request(self._to.method, self._url, content=body, headers=headers)
@@ -72,6 +74,7 @@ class RequestsClient(LibraryClient):
     def __init__(self, to: Endpoint) -> None:
         super().__init__(to)
         self._session = requests.Session()
+        self._session.verify = tls.bundle() if to.tls else True
         self._session.trust_env = False  # no proxy of this machine's, and no search for one in each call
 
     def _ask(self, body: bytes, headers: Mapping[str, str]) -> tuple[int, bytes, Mapping[str, Any]]:
@@ -96,7 +99,9 @@ class FastHttpClient(LibraryClient):
 
         super().__init__(to)
         # It reports each request to an event, besides our own report: nobody listens.
-        self._session = FastHttpSession(None, EventHook(), None, max_retries=0)
+        self._session = FastHttpSession(
+            None, EventHook(), None, insecure=False, ssl_context_factory=tls.context, max_retries=0
+        )
 
     def _ask(self, body: bytes, headers: Mapping[str, str]) -> tuple[int, bytes, Mapping[str, Any]]:
         # It takes bytes too, and answers with a FastResponse, or with one that has an `error`.

@@ -4,13 +4,22 @@ import socket
 
 import gevent.socket
 
+from locustfiles.clients import tls
 
-def connect(address: str) -> gevent.socket.socket:
-    """To "host:port", or "[host]:port" for IPv6. Raises OSError.
+
+def connect(address: str, protocol: str = "http/1.1") -> gevent.socket.socket:
+    """To "host:port", or "[host]:port" for IPv6; by TLS with https:// before it. Raises OSError.
 
     Nagle's algorithm is off, as in gRPC: with it the last piece of a large body would wait for an ACK.
     """
-    host, _, port = address.rpartition(":")
-    connected = gevent.socket.create_connection((host.strip("[]"), int(port)))
+    host, _, port = address.removeprefix(tls.SCHEME).rpartition(":")
+    host = host.strip("[]")
+    connected = gevent.socket.create_connection((host, int(port)))
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return connected
+    if not address.startswith(tls.SCHEME):
+        return connected
+    try:
+        return tls.context(protocol).wrap_socket(connected, server_hostname=host)
+    except BaseException:
+        connected.close()
+        raise

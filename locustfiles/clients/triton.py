@@ -13,7 +13,7 @@ import tritonclient.http
 from tritonclient.grpc.service_pb2 import ModelInferRequest
 from tritonclient.utils import InferenceServerException, triton_to_np_dtype
 
-from locustfiles.clients import Answer, CallError, Endpoint, Payload
+from locustfiles.clients import Answer, CallError, Endpoint, Payload, tls
 
 type Tensor = tuple[str, str, Sequence[int], bytes]
 """Name, KServe's datatype, shape, and the bytes, little-endian."""
@@ -76,11 +76,13 @@ class TritonClient:
         self._every: dict[str, Any] = {"headers": dict(to.headers)}
         if protocol == "gRPC":
             self._library: Any = tritonclient.grpc
-            self._client = self._library.InferenceServerClient(to.address, channel_args=CHANNEL)
+            self._client = self._library.InferenceServerClient(
+                to.host, ssl=to.tls, root_certificates=tls.bundle() if to.tls else None, channel_args=CHANNEL
+            )
             self._every["client_timeout"] = to.deadline_s
         else:
             self._library = tritonclient.http
-            self._client = self._library.InferenceServerClient(to.address)
+            self._client = self._library.InferenceServerClient(to.host, ssl=to.tls, ssl_context_factory=tls.context)
         self._ready: dict[int, tuple[Payload, dict[str, Any]]] = {}
         self._connects = True  # with its first call
 

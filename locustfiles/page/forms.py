@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 from flask import Response, jsonify, request
+from flask_login import current_user
 from locust.env import Environment
 from locust.runners import STATE_RUNNING, STATE_SPAWNING, STATE_STOPPING, MasterRunner
 from locust.web import WebUI
@@ -37,7 +38,7 @@ def teach(environment: Environment, web_ui: WebUI, matrix: shape.Matrix, results
     @web_ui.app.before_request
     def check() -> Response | None:
         try:
-            if request.endpoint == "locust.swarm":
+            if request.endpoint == "locust.swarm" and (not web_ui.web_login or current_user.is_authenticated):
                 _check(environment, matrix)
         except BadSetting as bad:
             return jsonify({"success": False, "message": str(bad), "host": environment.host})

@@ -8,6 +8,7 @@ import csv
 import io
 import json
 from collections.abc import Callable, Mapping
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +76,9 @@ def show(environment: Environment, web_ui: WebUI, table: Table, matrix: Matrix) 
 
     @web_ui.app.after_request
     def extend(response: Response) -> Response:
-        if request.endpoint == "locust.index":
+        if response.status_code != HTTPStatus.OK:
+            pass  # whoever has to log in first is sent to another page
+        elif request.endpoint == "locust.index":
             response.set_data(response.get_data(as_text=True).replace("</body>", f"{decoration}</body>"))
         elif request.endpoint == "locust.request_stats":
             stats = response.get_json()

@@ -1,6 +1,9 @@
 """The containers as they run, not as they were written: user, capabilities, limits, ports."""
 
 import secrets
+import subprocess
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -8,11 +11,12 @@ import pytest
 from chaos.docker import containers, docker, service_of
 from tests.clients import EDGE_PORT, HOST, LOCUST_PORT
 from tests.conftest import services
+from tests.repository import ROOT, certificate
 from tests.stack.runs import bench
 
 # 5557, where workers on other machines join, is on any free port unless LOCUST_MASTER_PORT says which.
 PUBLISHED: dict[str, dict[int, int | None]] = {
-    "edge": {8080: EDGE_PORT},
+    "edge": {18080: EDGE_PORT},
     "locust-master": {8089: LOCUST_PORT, 5557: None},
 }
 
@@ -68,11 +72,11 @@ def test_only_envoy_s_and_locust_s_ports_are_published(running: list[dict[str, A
 
 
 @pytest.mark.slow
-def test_with_a_key_only_its_holders_are_answered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The edge is made anew with a key: its own health check and the bench hold it, others hear 401 or
-    UNAUTHENTICATED. Which paths ask for it: tests/static/test_envoy.py."""
-    edge = ("compose", "up", "--detach", "--wait", "--no-deps", "edge")
-    asked = (
+def test_with_a_key_and_a_certificate_only_holders_are_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The edge and Locust are made anew with both: their own health checks, workers and the bench hold the key, over
+    TLS too; others hear 401 or UNAUTHENTICATED. Which paths ask for it: tests/static/test_envoy.py."""
+    made = ("compose", "up", "--detach", "--wait", "--no-deps", "edge", "locust-master", "locust-worker")
+    few = (
         "--routes",
         "onnx-http,onnx-grpc",
         "--batches",
@@ -84,13 +88,25 @@ def test_with_a_key_only_its_holders_are_answered(monkeypatch: pytest.MonkeyPatc
         "--seconds",
         "0.3",
     )
+    tls = (*few, "--target", "https://edge:8080")
+    (folder := ROOT / "out" / "tls").mkdir(exist_ok=True)
     try:
-        with monkeypatch.context() as patch:
-            patch.setenv("API_KEY", secrets.token_hex(16))
-            docker(*edge)
-            status, said, _ = bench("fiveway", *asked)
-            assert status == 0, said
-        status, said, _ = bench("fiveway", *asked)
-        assert (status, "HTTP 401" in said, "UNAUTHENTICATED" in said) == (1, True, True), said
+        with monkeypatch.context() as patch, TemporaryDirectory(dir=folder) as here:
+            files = certificate(Path(here))
+            key, cert = secrets.token_hex(16), str(files / "cert.pem")
+            changed = {"API_KEY": key, "TLS_CERT": cert, "TLS_KEY": str(files / "key.pem"), "TLS_CA": cert}
+            for name, value in changed.items():
+                patch.setenv(name, value)
+            docker(*made)
+            for asked in (few, tls):
+                status, said, _ = bench("fiveway", *asked)
+                assert status == 0, said
+            patch.delenv("API_KEY")
+            status, said, _ = bench("fiveway", *tls)
+            assert (status, "HTTP 401" in said, "UNAUTHENTICATED" in said) == (1, True, True), said
+            url = f"https://{HOST}:{EDGE_PORT}/v2"
+            for header, wanted in ((f"x-api-key: {key}", "200"), ("x-api-key: no", "401")):
+                curl = ("curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "--cacert", cert)
+                assert subprocess.check_output([*curl, "-H", header, url], text=True) == wanted
     finally:
-        docker(*edge)
+        docker(*made)

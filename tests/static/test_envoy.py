@@ -14,6 +14,7 @@ import re
 import shutil
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from concurrent import futures
@@ -37,7 +38,7 @@ from chaos.docker import wait_until
 from locustfiles.routes import ROUTES as LOADED
 from locustfiles.study_routes import WAYS
 from tests.clients import CHANNEL_OPTIONS, ROUTES, WITHOUT_MODEL, channel, raw_call
-from tests.repository import ROOT
+from tests.repository import ROOT, certificate
 from tests.unit.http_server import http_server
 
 CONFIG = ROOT / "compose" / "envoy" / "envoy.yaml"
@@ -122,10 +123,11 @@ def predict(request: bytes, context: grpc.ServicerContext) -> bytes:
 
 @dataclass(frozen=True)
 class Edge:
-    """A running Envoy: the ports of its listener and of its read-only statistics."""
+    """A running Envoy: the ports of its listener, inside and published, and of its read-only statistics."""
 
     port: int
     statistics: int
+    published: int
 
     def curl(self, path: str, *arguments: str, version: str = "--http1.1", data: bytes = b"") -> tuple[int, str, Any]:
         """One request: status, lower-case header text, and the body (parsed where it is JSON)."""
@@ -173,11 +175,12 @@ def serve_grpc(name: str) -> Iterator[int]:
 
 
 @contextmanager
-def envoy(folder: Path, theirs: dict[tuple[str, int], int], config: str = "") -> Iterator[tuple[int, int]]:
-    """A running Envoy before the servers at these ports; yields its listener's and its statistics' port. `config` in
-    place of the file's own."""
-    ours = {("0.0.0.0", 8080): free_port(), ("0.0.0.0", 9901): free_port(), ("127.0.0.1", 9900): free_port()}
+def envoy(folder: Path, theirs: dict[tuple[str, int], int], config: str = "") -> Iterator[tuple[int, int, int]]:
+    """A running Envoy before the servers at these ports; yields Edge's ports. `config` in place of the file's own."""
+    places = (("0.0.0.0", 8080), ("0.0.0.0", 9901), ("0.0.0.0", 18080), ("127.0.0.1", 9900))
+    ours = {place: free_port() for place in places}
     text = (config or CONFIG.read_text()).replace("/etc/envoy/", f"{folder}/")
+    text = text.replace("destination_port: 18080", f"destination_port: {ours[('0.0.0.0', 18080)]}")
     for (host, port), here in (theirs | ours).items():
         old, new = f"address: {host}, port_value: {port} ", f"address: 127.0.0.1, port_value: {here} "
         assert old in text, f"the config has no {old}"
@@ -193,12 +196,12 @@ def envoy(folder: Path, theirs: dict[tuple[str, int], int], config: str = "") ->
         command = ["envoy", "-c", str(folder / "envoy.yaml"), *options]
         environment = os.environ | {"LOCUST_PORT": LOCUST_PORT}
         process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
-    listener, statistics, _ = ours.values()
+    listener, statistics, published, _ = ours.values()
     retry = ("--retry", "100", "--retry-connrefused", "--retry-max-time", "30")
     ready = ["curl", "-sf", *retry, f"http://127.0.0.1:{statistics}/ready"]
     try:
         assert subprocess.run(ready, check=False).returncode == 0, (folder / "log").read_text()
-        yield listener, statistics
+        yield listener, statistics, published
     finally:
         process.terminate()
         assert process.wait(10) == 0
@@ -608,7 +611,10 @@ def test_the_statistics_are_read_only(edge: Edge) -> None:
 def as_started(folder: Path, **settings: str) -> "subprocess.CompletedProcess[str]":
     """What compose/envoy/run does with these settings: Envoy, which is not here, prints the config that it gets."""
     for name, text in {
-        "run": (CONFIG.parent / "run").read_text().replace("/etc/envoy/", f"{CONFIG.parent}/"),
+        "run": (CONFIG.parent / "run")
+        .read_text()
+        .replace("/etc/envoy/", f"{CONFIG.parent}/")
+        .replace("/run/secrets/", f"{folder}/"),
         "envoy": '#!/bin/sh\ncat "$2"\n',
     }.items():
         (folder / name).write_text(text)
@@ -672,6 +678,81 @@ def test_nothing_passes_without_the_key(tmp_path: Path) -> None:
         for right in (("-H", f"x-api-key: {KEY}"), ("-H", f"authorization: Bearer {KEY}")):
             assert locked.curl("/v2", *right)[::2] == (200, {"server": "triton", "path": "/v2"})
         assert locked.curl(f"/v2?api_key={KEY}")[::2] == (200, {"server": "triton", "path": "/v2"})
+
+
+EVERY_CLIENT = """
+import sys, locust
+from locustfiles.clients import CallError, Endpoint, Payload
+from locustfiles.clients.grpc import GrpcClient
+from locustfiles.clients.grpcio import GrpcioClient
+from locustfiles.clients.http import HttpClient
+from locustfiles.clients.python_http import FastHttpClient, HttpxClient, RequestsClient
+from locustfiles.serving import get_json
+body = b"x" * 3_000_000
+for address in sys.argv[1:]:
+    for client in (HttpClient, HttpxClient, RequestsClient, FastHttpClient, GrpcClient, GrpcioClient):
+        path = "/v2/models/m/infer" if "Http" in client.__name__ or client is RequestsClient else "%sModelInfer"
+        try:
+            said = client(Endpoint(address, path)).send(Payload(body, 1)).body == body
+        except CallError as error:
+            said = str(error)
+        print(client.__name__, said)
+    try:
+        print("get_json", get_json(address, "/v2")["server"] == "triton")
+    except CallError as error:
+        print("get_json", error)
+"""
+
+
+def test_with_a_certificate_the_published_port_speaks_tls_alone(tmp_path: Path) -> None:
+    """By HTTP/1.1 and HTTP/2; without TLS its answer is what to do. Port 8080, of the stack's own network, has both.
+    Every client of ours checks whose certificate it is, and for which name."""
+    made = certificate(tmp_path / "made", "example.org")
+    (tmp_path / "started").mkdir()
+    for name in ("cert", "key"):
+        shutil.copy(made / f"{name}.pem", tmp_path / "started" / f"tls_{name}")
+    config = as_started(tmp_path / "started").stdout
+    config = config.replace("/run/secrets/", f"{tmp_path}/started/")
+    trust = ("--cacert", str(made / "cert.pem"))
+    with ExitStack() as running:
+        theirs = {("triton", 8000): running.enter_context(http_server(fake_http("triton")))}
+        theirs[("triton", 8001)] = running.enter_context(serve_grpc("triton"))
+        inside = Edge(*running.enter_context(envoy(tmp_path, theirs, config)))
+        published = replace(inside, port=(port := inside.published))
+        assert published.curl("/v2")[::2] == (400, b"this port speaks TLS: ask https://\n")
+        assert inside.curl("/v2")[0] == 200
+        for edge, version in itertools.product((inside, published), ("--http1.1", "--http2")):
+            url = ("--connect-to", f"::127.0.0.1:{edge.port}", "https://example.org/v2")
+            done = subprocess.run(["curl", "-sS", version, *trust, *url], capture_output=True, text=True, check=True)
+            assert json.loads(done.stdout)["server"] == "triton"
+
+        def every_client(*addresses: str, **environment: str) -> list[str]:
+            code = EVERY_CLIENT.replace("%s", KSERVE)
+            done = subprocess.run(
+                [sys.executable, "-c", code, *addresses],
+                env=os.environ | environment,
+                capture_output=True,
+                text=True,
+                check=True,
+            )
+            return done.stdout.splitlines()
+
+        trusted = every_client(f"https://localhost:{port}", f"127.0.0.1:{inside.port}", TLS_CA=str(made / "cert.pem"))
+        assert [line.split()[1] for line in trusted] == ["True"] * 14, trusted
+        other = certificate(tmp_path / "other", "example.org") / "cert.pem"
+        for lines in (
+            every_client(f"https://localhost:{port}", TLS_CA=str(other)),
+            every_client(f"https://127.1:{port}", TLS_CA=str(made / "cert.pem")),
+        ):
+            assert [line for line in lines if re.search("connection:|UNAVAILABLE:", line)] == lines
+
+
+@pytest.mark.parametrize("half", ["cert", "key"])
+def test_half_a_certificate_is_refused(half: str, tmp_path: Path) -> None:
+    """Before Envoy starts, with what to do."""
+    (tmp_path / f"tls_{half}").write_text("PEM")
+    done = as_started(tmp_path)
+    assert (done.returncode, done.stdout, "go together" in done.stderr) == (1, "", True)
 
 
 def test_what_is_too_much_at_once_is_refused_here(tmp_path: Path) -> None:

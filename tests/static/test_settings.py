@@ -8,7 +8,7 @@ PYTHON = [f"host/{path.name}" for path in (ROOT / "scripts/host").glob("*.py")]
 # The shell's and Compose's own.
 NOT_OURS = {"PWD", "COMPOSE_PROJECT_NAME"}
 # `${NAME:-default}` in Compose files, `setting NAME default` in bash, `setting("NAME", "default")` in Python.
-COMPOSE = re.compile(r"(?<!\$)\$\{(\w+)(?::?[-?+]([^}]*))?\}")
+COMPOSE = re.compile(r"(?<!\$)\$\{(\w+)(?::?[-?]([^}]*))?\}")
 SCRIPT = re.compile(r"\bsetting[ (]\"?([A-Z_]+)\"?,? (?:\"([^\"]*)\"|(\S+?)[)\s])")
 
 
