@@ -76,22 +76,10 @@ def test_with_a_key_and_a_certificate_only_holders_are_answered(monkeypatch: pyt
     """The edge and Locust are made anew with both: their own health checks, workers and the bench hold the key, over
     TLS too; others hear 401 or UNAUTHENTICATED. Which paths ask for it: tests/static/test_envoy.py."""
     made = ("compose", "up", "--detach", "--wait", "--no-deps", "edge", "locust-master", "locust-worker")
-    few = (
-        "--routes",
-        "onnx-http,onnx-grpc",
-        "--batches",
-        "1",
-        "--concurrency",
-        "2",
-        "--blocks",
-        "1",
-        "--seconds",
-        "0.3",
-    )
+    few = ("--routes=onnx-http,onnx-grpc", "--batches=1", "--concurrency=2", "--blocks=1", "--seconds=0.3")
     tls = (*few, "--target", "https://edge:8080")
-    (folder := ROOT / "out" / "tls").mkdir(exist_ok=True)
     try:
-        with monkeypatch.context() as patch, TemporaryDirectory(dir=folder) as here:
+        with monkeypatch.context() as patch, TemporaryDirectory(dir=ROOT / "out") as here:
             files = certificate(Path(here))
             key, cert = secrets.token_hex(16), str(files / "cert.pem")
             changed = {"API_KEY": key, "TLS_CERT": cert, "TLS_KEY": str(files / "key.pem"), "TLS_CA": cert}
