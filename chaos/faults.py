@@ -17,7 +17,9 @@ CALM_S, QUIET_S = 5.0, 5.0
 """Of load before a fault; and without a failure after it, for a route to count as recovered."""
 HEALED_S = 180.0
 HANG_S, DOWN_S, SLOW_S, FULL_S = 20.0, 5.0, 20.0, 15.0
-SLOW_CPUS, CPUS = "0.2", os.environ.get("CPUS") or "2"
+SLOW_CPUS = "0.2"
+CPUS = str(float(os.environ.get("CPUS") or 0) or os.cpu_count())
+"""Their limit otherwise. Docker cannot take one away again, so without one it is all cores."""
 FILL = "head -c 8G /dev/zero >{0}/full 2>/dev/null; ls {0}/full >/dev/null"
 EDGE = "edge"
 

@@ -104,11 +104,6 @@ find_ca_bundle() {
   fi
 }
 
-# Docker refuses a CPU limit above what its machine has. Asked of the engine: nproc would answer for this shell (OMP_NUM_THREADS, cpusets).
-fit_cpus() {
-  if [ -z "$(setting CPUS "")" ] && [ "$(docker info --format '{{.NCPU}}')" = 1 ]; then export CPUS=1; fi
-}
-
 # Whether Compose builds the images or pulls those of a release, by default of this checkout's: sets `get_images`.
 know_registry() {
   local registry
@@ -124,7 +119,6 @@ know_registry() {
 # Facts about this machine for Compose. Every script calls this before it calls Compose.
 know_machine() {
   find_ca_bundle
-  fit_cpus
   know_registry
 }
 

@@ -324,6 +324,10 @@ class Report:
             found.append("Random weights: the times are real, but the answers mean nothing.")
         if result.environment.dirty:
             found.append("The checkout had uncommitted changes.")
+        facts = result.environment
+        limited = {name for name, one in (facts.services or {}).items() if one.cpus and one.cpus < (facts.cores or 0)}
+        if limited:
+            found.append(f"These may not use all of the machine's {facts.cores} cores: {', '.join(sorted(limited))}.")
         parity = result.parity.items()
         found += [f"{route} disagrees with the reference: {fact.why}" for route, fact in parity if not fact.agrees]
         visits = ((cell.id, visit.problem) for cell in result.cells for visit in cell.visits if visit.problem)

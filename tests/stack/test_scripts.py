@@ -35,17 +35,6 @@ def test_refusals_are_one_line(shell: str, options: list[str], says: str) -> Non
     assert says in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("cores", "chosen", "limit"),
-    [(1, "", "1"), (1, "0.5", "0.5"), (2, "", "")],  # the last: the default of the Compose files
-)
-def test_the_cpu_limit_fits_the_machine(cores: int, chosen: str, limit: str) -> None:
-    """Where the engine has one core Compose is told so, unless the user has said something else."""
-    engine = f"docker() {{ echo {cores}; }}; export CPUS={chosen} CA_BUNDLE="
-    done = on_a_bare_machine(f'{engine}; . /repo/scripts/lib.sh; know_machine; echo "$CPUS"')
-    assert (done.returncode, done.stdout.strip(), done.stderr) == (0, limit, "")
-
-
 @pytest.mark.parametrize("variable", ["EDGE_PORT", "LOCUST_PORT"])
 def test_a_taken_port_is_named(variable: str) -> None:
     """A port that another program has is named, with the variable that moves ours."""
