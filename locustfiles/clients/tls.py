@@ -8,8 +8,8 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
+import certifi
 import gevent.ssl
-from requests.utils import DEFAULT_CA_BUNDLE_PATH
 
 SCHEME = "https://"
 SECRET = "/run/secrets/tls_ca"
@@ -23,7 +23,7 @@ def bundle() -> str:
     named = own.read_text() if os.environ.get("TLS_CA") or own.exists() else ""
     handle, path = tempfile.mkstemp(suffix=".pem")
     with open(handle, "w") as file:
-        file.write(Path(DEFAULT_CA_BUNDLE_PATH).read_text() + named)
+        file.write(certifi.contents() + named)
     return path
 
 
