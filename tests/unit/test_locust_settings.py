@@ -41,7 +41,7 @@ def form(**changes: Any) -> dict[str, Any]:
         ({"target": "direct"}, ["jpeg-http", "typed-http"], "typed-http"),
         *[
             ({"host": host}, ["jpeg-http"], "http://edge:8080")
-            for host in ("edge:8080", "https://edge", "http://edge:port", "http://edge/v2", "")
+            for host in ("edge:8080", "ftp://edge", "http://edge:port", "http://edge/v2", "")
         ],
     ],
 )
