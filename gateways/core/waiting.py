@@ -5,6 +5,7 @@ An answer that comes too late helps nobody and delays all behind it: a queue is 
 
 import os
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -13,9 +14,8 @@ from gateways.core.serving import ServingError
 
 DEFAULT_S = 5.0
 """16 callers with batches of 8 wait 3 s on two slow cores: they are a load that studies make, and not too much."""
-SMOOTHING, STEP = 0.1, 2.0
-"""The weight of the last request in the time that an image takes, and how many times longer it may be at most: one that
-met a hang or a restart says little of the next."""
+RECENT = 64
+"""How many requests tell what an image takes."""
 
 
 def max_wait_s() -> float:
@@ -30,31 +30,41 @@ def max_wait_s() -> float:
 
 
 class Line:
-    """The images that a server works on or that wait for it, and how long each has lately taken.
+    """The images that a server works on or that wait for it, and how fast they have lately come out of it.
 
-    By Little's law the time in the line over the images in it at the arrival is the time of one image.
+    The time of an image is the time between two requests that leave a line in which somebody stands, over the images of
+    the second. (Not a request's own time over those before it: forty that come together each find few and take long.)
     """
 
     def __init__(self) -> None:
         self.images = 0
-        self._image_s = 0.0
+        self._left: deque[tuple[float, int]] = deque(maxlen=RECENT)
+        self._since_s = 0.0  # when the last one left, or the first came
         self._max_wait_s = max_wait_s()
 
     @contextmanager
     def join(self, images: int, timeout: float | None = None) -> Iterator[None]:
         """Stand in the line while the body runs. Raises ServeError, OVERLOADED, if those before would take longer than
         MAX_WAIT_S, or than the `timeout` of the client. Who finds nobody is always taken."""
-        wait_s = self.images * self._image_s
+        wait_s = self.images * self._image_s()
         limit_s = self._max_wait_s if timeout is None else min(timeout, self._max_wait_s)
         if wait_s > limit_s:
             waiting = f"{self.images} images are before it, for about {wait_s:.1f} s, and {limit_s:.3g} s is the limit"
             raise ServeError(Status.OVERLOADED, f"{waiting}: send this again in a second")
+        if not self.images:
+            self._since_s = time.monotonic()
         self.images += images
-        ahead, begin = self.images, time.monotonic()
         try:
             yield
-            took_s = (time.monotonic() - begin) / ahead
-            known_s = self._image_s or took_s
-            self._image_s = known_s + SMOOTHING * (min(took_s, STEP * known_s) - known_s)
+            now_s = time.monotonic()
+            self._left.append((now_s - self._since_s, images))
+            self._since_s = now_s
         finally:
             self.images -= images
+
+    def _image_s(self) -> float:
+        """Without the longest time, where there are others: one hang or restart says little of the next request."""
+        found = [*self._left]
+        if len(found) > 1:
+            found.remove(max(found))
+        return sum(took_s for took_s, _ in found) / max(1, sum(images for _, images in found))

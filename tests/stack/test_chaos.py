@@ -32,28 +32,20 @@ def chaos(folder: Path, *arguments: str) -> list[dict[str, Any]]:
 ONE = "kill -9: a model's process in triton"
 
 
-@pytest.mark.parametrize(
-    "only",
-    [
-        pytest.param(ONE, marks=pytest.mark.timeout(2 * HEALED_S)),
-        pytest.param("", marks=[pytest.mark.slow, pytest.mark.timeout(3600)], id="all"),
-    ],
-)
-def test_a_fault_is_healed_and_nobody_else_notices(only: str, tmp_path: Path) -> None:
-    """No call fails on other routes, no answer is wrong, and every route answers again."""
-    rows = chaos(tmp_path, "faults", "--times", "1", "--only", only)
-    assert [row["fault"] for row in rows if row["failed_elsewhere"] or row["wrong"] or row["failed_before"]] == []
-    assert [row["fault"] for row in rows if (row["recovery_s"] or 0) > HEALED_S] == []
-    assert rows[0]["seen"]
+@pytest.mark.timeout(2 * HEALED_S)
+def test_a_fault_is_healed_and_nobody_else_notices(tmp_path: Path) -> None:
+    """No call fails on other routes, no answer is wrong, and every route answers again. All faults take a quarter of an
+    hour: scripts/chaos faults."""
+    (row,) = chaos(tmp_path, "faults", "--times", "1", "--only", ONE)
+    assert [row["failed_elsewhere"], row["wrong"], row["failed_before"]] == [{}, 0, {}]
+    assert row["recovery_s"] < HEALED_S
+    assert row["seen"]
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(
-    "cases", [pytest.param(1_500), pytest.param(20_000, marks=[pytest.mark.slow, pytest.mark.timeout(900)])]
-)
-def test_requests_that_are_nearly_right(cases: int, tmp_path: Path) -> None:
+def test_requests_that_are_nearly_right(tmp_path: Path) -> None:
     """Every answer is one that docs/errors.md declares, no process ends, and no answer speaks of the inside."""
-    rows = chaos(tmp_path, "fuzz", "--cases", str(cases), "--seed", "7")
+    rows = chaos(tmp_path, "fuzz", "--cases", "1500", "--seed", "7")
     assert {row["way"]: row["undeclared"] for row in rows if row["undeclared"]} == {}
     assert {row["way"]: row["restarted"] for row in rows if row["restarted"]} == {}
 

@@ -84,13 +84,25 @@ def test_the_limit_is_a_setting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_one_request_that_met_a_hang_closes_no_door(clock: Clock) -> None:
-    """A slow one counts as twice as long as usual at most; many of them move the estimate."""
+    """The slowest of the last ones does not count; several of them do."""
     line = Line()
     serve(line, clock, 0.1)
     serve(line, clock, 60)
     with line.join(40), line.join(1):
         pass
-    for _ in range(50):
-        serve(line, clock, 60)
+    serve(line, clock, 60)
     with line.join(40), pytest.raises(ServeError), line.join(1):
+        pass
+
+
+def test_many_that_come_together_are_not_slow_ones(clock: Clock) -> None:
+    """Forty find few before them and leave 20 ms apart: the last has waited for 0.8 s, and an image takes 0.02 s."""
+    line = Line()
+    together = [line.join(1) for _ in range(40)]
+    for one in together:
+        one.__enter__()
+    for one in together:
+        clock.now += 0.02
+        one.__exit__(None, None, None)
+    with line.join(260), pytest.raises(ServeError, match=r"5\.2 s"), line.join(1):
         pass
