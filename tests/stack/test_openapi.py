@@ -1,8 +1,11 @@
 """What the JPEG server's OpenAPI page describes, asked by schemathesis at the edge: what comes back is on the page."""
 
+from typing import Any
+
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis import checks
+from schemathesis.core.result import Ok
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
     response_headers_conformance,
@@ -25,13 +28,13 @@ FEW = settings(
 def test_every_answer_is_one_that_the_page_describes() -> None:
     """No 5xx, and no status, type, header or form that the page does not have, whatever is sent."""
     page = schemathesis.openapi.from_url(f"http://{HOST}:{EDGE_PORT}/openapi.json")
-    operations = [found.ok() for found in page.get_all_operations()]
+    operations = [found.ok() for found in page.get_all_operations() if isinstance(found, Ok)]
     assert len(operations) >= 5
     for operation in operations:
 
         @FEW
         @given(case=operation.as_strategy())
-        def answered(case: schemathesis.Case) -> None:
+        def answered(case: schemathesis.Case[Any]) -> None:
             case.call_and_validate(checks=CHECKS, timeout=30)
 
         answered()
