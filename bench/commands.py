@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bench import aa, truth
+from bench import aa, endpoint, truth
 from bench.analysis.analysis import analyse
 from bench.measure import plan
 from bench.measure.cells import parsed_settings
@@ -23,20 +23,21 @@ from bench.report import documents, results, study_page, summary
 from bench.report import report as pages
 from bench.result import Analysis
 from bench.studies import STUDIES
+from bench.studies.endpoint import matrix
 from bench.studies.fiveway import QUICK_BATCHES, QUICK_CONCURRENCY
 from bench.studies.study import cross
 from locustfiles import serving, settings
 from locustfiles.calls import model_of
 from locustfiles.clients.policy import POLICIES, POOLED
 from locustfiles.payloads import photo_sizes
-from locustfiles.routes import MAX_BATCH, ROUTES
+from locustfiles.routes import MAX_BATCH
 from locustfiles.study_routes import STUDY_ROUTES, WAYS
 from locustfiles.study_routes.clients import ASKED_BY
 from locustfiles.study_routes.clients import CLIENTS as CLIENT_NAMES
 from locustfiles.study_routes.fiveway import BATCHES, CONCURRENCY, FIVE
 from locustfiles.study_routes.fiveway import ROWS as FIVEWAY_ROWS
 
-AA, FIVEWAY = "aa", "fiveway"
+AA, ENDPOINT, FIVEWAY = "aa", "endpoint", "fiveway"
 TARGET_HELP = (
     "where to send requests: edge, direct (past Envoy), or another edge, http://host:port or https://host:port"
 )
@@ -88,8 +89,11 @@ class _Defaults(argparse.ArgumentDefaultsHelpFormatter):
 
 
 def _studies(commands: _Commands) -> None:
-    """A command per study; the 5-way comparison has a matrix, a load and a method to choose besides."""
+    """A command per study; the 5-way comparison has a matrix, a load and a method to choose besides, and `endpoint` the
+    address of a server."""
     for name, study in STUDIES.items():
+        if name == ENDPOINT:
+            continue
         command = _command(commands, name, study.question, fiveway if name == FIVEWAY else of_study)
         command.set_defaults(study=name, target=None)
         command.add_argument("--quick", action="store_true", help="fewer and shorter cells, to see that it works")
@@ -110,6 +114,12 @@ def _studies(commands: _Commands) -> None:
             method = "published: as the published study did, without verdicts"
             command.add_argument("--method", choices=[plan.FAIR, plan.PUBLISHED_METHOD], default=plan.FAIR, help=method)
             command.add_argument("--price-per-hour", type=float, metavar="X", help=PRICE_HELP)
+    command = _command(
+        commands, ENDPOINT, "gRPC or HTTP for a model of any server of the protocol KServe v2", of_endpoint
+    )
+    endpoint.arguments(command)
+    command.add_argument("--quick", action="store_true", help="fewer and shorter cells, to see that it works")
+    _matrix(command)
 
 
 def _checks(commands: _Commands) -> None:
@@ -158,8 +168,10 @@ def _command(
     """A command that measures, with the options that all of these have."""
     command = commands.add_parser(name, help=text, formatter_class=_Defaults)
     command.set_defaults(run=run)
-    command.add_argument("--target", type=_names, default=[settings.EDGE], metavar="T,T", help=TARGET_HELP)
-    command.add_argument("--host", default="http://edge:8080", help="address of this stack's edge")
+    command.set_defaults(target=[settings.EDGE], host="http://edge:8080")
+    if name != ENDPOINT:
+        command.add_argument("--target", type=_names, metavar="T,T", help=TARGET_HELP)
+        command.add_argument("--host", help="address of this stack's edge")
     command.add_argument("--blocks", type=int, help="visits to each cell; a verdict needs at least 3")
     command.add_argument("--seconds", type=float, help="length of a visit at batch 1; twice as long at batch 32")
     command.add_argument("--seed", type=int, default=1, help="seed of the order of visits and of open-loop schedules")
@@ -235,6 +247,21 @@ def of_study(options: argparse.Namespace) -> int:
     return measure(Plan(study.name, tuple(cells), options.blocks or blocks, window, options.seed), options)
 
 
+def of_endpoint(options: argparse.Namespace) -> int:
+    """A server that is not the stack's."""
+    routes, study = endpoint.stand_in(options), STUDIES[ENDPOINT]
+    options.target = [settings.DIRECT]
+    largest = largest_batch(routes[0], options)
+    usual = study.cells(options.quick)
+    batches = options.batches or sorted({cell.batch for cell in usual if cell.batch <= largest})
+    cells = matrix(routes, batches, options.concurrency or sorted({cell.users for cell in usual}))
+    check(cells, options)
+    options.target = [options.url]
+    blocks = options.blocks or (plan.QUICK_BLOCKS if options.quick else study.blocks)
+    window = _window(options, options.quick)
+    return measure(Plan(ENDPOINT, tuple(cells), blocks, window, options.seed, most_calls=options.calls), options)
+
+
 def against_itself(options: argparse.Namespace) -> int:
     cells = aa.cells(options.route, options.batches, options.concurrency, options.target)
     check(cells, options)
@@ -246,7 +273,7 @@ def against_itself(options: argparse.Namespace) -> int:
 def largest_batch(route: str, options: argparse.Namespace) -> int:
     """The largest batch that the served model takes; raises BadSetting, CallError, OSError."""
     chosen = parsed_settings(Cell(route, route, target=options.target[0]), options.host)
-    return MAX_BATCH if chosen.serving.images else model_of(ROUTES[route], chosen).largest
+    return MAX_BATCH if chosen.serving.images else model_of(WAYS[route], chosen).largest
 
 
 def asked_by(cells: Sequence[Cell], clients: Sequence[str] | None) -> list[Cell]:

@@ -338,6 +338,18 @@ class Judged(Record):
     cause: str
 
 
+class Knee(Record):
+    """Where the throughput of a row stops growing."""
+
+    name: str
+    by: Literal["users", "batch"]
+    at: int
+    per_second: Interval
+    """Images, or items of a tensor's batch."""
+    still: bool
+    """It still grew: `at` is the most that was measured."""
+
+
 class QuickRuns(Record):
     """Of a route against itself: in how many quick runs, each judged alone, no difference was shown."""
 
@@ -370,6 +382,8 @@ class Analysis(Record):
     """Compose service -> its CPU-milliseconds per second while routes were measured that do not use it."""
     quick_runs: list[QuickRuns] = msgspec.field(default_factory=list)
     """A/A only."""
+    knees: list[Knee] = msgspec.field(default_factory=list)
+    """Of studies that ask for them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import itertools
 import json
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -19,7 +19,7 @@ from torchserve.inference_pb2 import PredictionResponse
 from tritonclient.grpc.service_pb2 import ModelInferResponse
 
 from locustfiles.clients import Answer
-from locustfiles.payloads import RawTensor
+from locustfiles.payloads import BYTES, TYPES, RawTensor, elements
 
 FP32_BYTES = 4
 
@@ -74,6 +74,9 @@ def kserve_outputs(protocol: str, answer: Answer) -> list[RawTensor]:
             message = _parsed(ModelInferResponse, answer.body)
             raws: Iterable[bytes] = message.raw_output_contents
             about = [(one.name, one.datatype, list(one.shape)) for one in message.outputs]
+        elif "inference-header-content-length" not in answer.headers:
+            said = json.loads(answer.body)["outputs"]
+            return [RawTensor(one["name"], one["datatype"], list(one["shape"]), _raw(one)) for one in said]
         else:
             length = int(answer.headers["inference-header-content-length"])
             said = json.loads(answer.body[:length])["outputs"]
@@ -83,6 +86,14 @@ def kserve_outputs(protocol: str, answer: Answer) -> list[RawTensor]:
         return [RawTensor(*one, raw) for one, raw in zip(about, raws, strict=True)]
     except (ValueError, LookupError, TypeError) as error:
         raise WrongAnswer("not a KServe v2 answer with raw outputs") from error
+
+
+def _raw(output: Mapping[str, Any]) -> bytes:
+    """The bytes of an output whose numbers are JSON."""
+    data = np.array(output["data"]).ravel()
+    if output["datatype"] == BYTES:
+        return elements(str(value).encode() for value in data)
+    return data.astype(TYPES[output["datatype"]]).tobytes()
 
 
 def read_json(answer: Answer) -> Any:

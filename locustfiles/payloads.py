@@ -3,11 +3,11 @@
 import base64
 import json
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import simplejpeg
@@ -42,6 +42,17 @@ class Images:
 
 
 Encoder = Callable[[Images], Payload]
+
+
+# KServe's names; BF16 has no type in numpy: its bytes are the upper half of an FP32's.
+TYPES: Mapping[str, str] = {
+    "BOOL": "?",
+    **{f"UINT{bits}": f"<u{bits // 8}" for bits in (8, 16, 32, 64)},
+    **{f"INT{bits}": f"<i{bits // 8}" for bits in (8, 16, 32, 64)},
+    **{f"FP{bits}": f"<f{bits // 8}" for bits in (16, 32, 64)},
+    "BF16": "<u2",
+}
+BYTES = "BYTES"
 
 
 class RawTensor(NamedTuple):
@@ -154,6 +165,16 @@ def kserve(protocol: str, model: str, inputs: Sequence[RawTensor], outputs: Iter
     header = json.dumps({"inputs": about, "outputs": asked}).encode()
     body = b"".join([header, *(one.raw for one in inputs)])
     return Payload(body, items, {"inference-header-content-length": str(len(header))})
+
+
+def kserve_json(inputs: Mapping[tuple[str, str], NDArray[Any]], outputs: Iterable[str], items: int) -> Payload:
+    """The same over HTTP without an extension, numbers in JSON. `inputs`: (name, datatype) -> its tensor."""
+    about = [
+        {"name": name, "datatype": kind, "shape": array.shape, "data": array.ravel().tolist()}
+        for (name, kind), array in inputs.items()
+    ]
+    body = json.dumps({"inputs": about, "outputs": [{"name": name} for name in outputs]}).encode()
+    return Payload(body, items, {"content-type": "application/json"})
 
 
 def elements(values: Iterable[bytes]) -> bytes:

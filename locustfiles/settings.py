@@ -167,17 +167,18 @@ def parse(values: Mapping[str, Any], routes: Iterable[str]) -> Settings:
 def direct_address(name: str) -> str:
     """host:port of a server that has the host:port `name` in the network of Compose; raises BadSetting.
 
-    Elsewhere only without Docker (scripts/native): DIRECT_ADDRESSES="triton:8000=127.0.0.1:18000 ..." says where.
+    Elsewhere without Docker (scripts/native), and for an endpoint of somebody else: DIRECT_ADDRESSES says where, as
+    "triton:8000=127.0.0.1:18000 ...", with https:// before an address that speaks TLS.
     """
     pairs = os.environ.get("DIRECT_ADDRESSES", "").split()
-    if wrong := [pair for pair in pairs if not re.fullmatch(r"[^=:]+:\d+=[^=:]+:\d+", pair)]:
+    if wrong := [pair for pair in pairs if not re.fullmatch(r"[^=:]+:\d+=(https://)?([^=:]+|\[[\da-f:]+\]):\d+", pair)]:
         raise BadSetting(f"DIRECT_ADDRESSES holds {wrong[0]!r}: write pairs like triton:8000=127.0.0.1:18000")
     return dict(pair.split("=") for pair in pairs).get(name, name)
 
 
 def native() -> bool:
-    """Whether the servers run without Docker, beside the load."""
-    return bool(os.environ.get("DIRECT_ADDRESSES"))
+    """Whether the servers are beside the load, on the loopback of this machine."""
+    return bool(re.search(r"=(https://)?(127\.|localhost:)", os.environ.get("DIRECT_ADDRESSES", "")))
 
 
 def edge_address(host: str, wrong: str = "") -> str:

@@ -5,9 +5,11 @@ dimension that is not the batch is 1. A parameter `load.<input>` in config.pbtxt
 """
 
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -16,20 +18,12 @@ from numpy.typing import NDArray
 
 from locustfiles.answers import WrongAnswer, kserve_outputs
 from locustfiles.clients import Answer, CallError, Payload
-from locustfiles.payloads import RawTensor, elements, in_turn, kserve
+from locustfiles.payloads import BYTES, TYPES, RawTensor, elements, in_turn, kserve, kserve_json
+from locustfiles.routes import MAX_BATCH
 from locustfiles.serving import Serving, get_json
 
 Array = NDArray[Any]
 
-# KServe's names; BF16 has no type in numpy: its bytes are the upper half of an FP32's.
-TYPES: Mapping[str, str] = {
-    "BOOL": "?",
-    **{f"UINT{bits}": f"<u{bits // 8}" for bits in (8, 16, 32, 64)},
-    **{f"INT{bits}": f"<i{bits // 8}" for bits in (8, 16, 32, 64)},
-    **{f"FP{bits}": f"<f{bits // 8}" for bits in (16, 32, 64)},
-    "BF16": "<u2",
-}
-BYTES = "BYTES"
 SEED = 20_261_121
 DRAWN = 8
 """How many different requests are drawn."""
@@ -48,12 +42,14 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """The inputs and outputs of a model. `max_batch` 0: Triton adds no batch dimension to its shapes."""
+    """The inputs and outputs of a model. `max_batch` 0: the server adds no batch dimension to its shapes."""
 
     name: str
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
     max_batch: int
+    binary: bool = True
+    """Over HTTP the server takes tensors as bytes, by an extension of the protocol; else as JSON."""
 
     @property
     def largest(self) -> int:
@@ -63,10 +59,23 @@ class Model:
 
 @lru_cache(maxsize=16)
 def described(address: str, model: str, _served: Serving) -> Model:
-    """Metadata of a model from Triton at `address` (HTTP, as in Endpoint), asked once per choice of what is served.
-    Raises CallError.
+    """Metadata of a model from its server at `address` (HTTP, as in Endpoint), asked once per choice of what is served.
+    Raises CallError, also for metadata that the Open Inference Protocol does not know.
     """
-    config, metadata = (get_json(address, f"/v2/models/{quote(model)}{page}") for page in ("/config", ""))
+    try:
+        return _described(address, model)
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise CallError(f"{address} does not describe {model} as the protocol has it: {error!r}") from error
+
+
+def _described(address: str, model: str) -> Model:
+    metadata = get_json(address, f"/v2/models/{quote(model)}")
+    try:
+        config = get_json(address, f"/v2/models/{quote(model)}/config")
+    except CallError:  # an extension of Triton's; elsewhere a free first dimension of every input is the batch
+        free = all([*map(int, one["shape"][:1])] == [-1] for one in metadata["inputs"])
+        config = {"max_batch_size": MAX_BATCH if free else 0}
+    binary = "binary_tensor_data" in get_json(address, "/v2")["extensions"]  # Triton's name for it
     max_batch = int(config.get("max_batch_size", 0))
     values = {name: about["string_value"] for name, about in config.get("parameters", {}).items()}
 
@@ -74,7 +83,8 @@ def described(address: str, model: str, _served: Serving) -> Model:
         name, shape = about["name"], about["shape"][1 if max_batch else 0 :]
         return Tensor(name, about["datatype"], tuple(map(int, shape)), values.get(f"load.{name}"))
 
-    return Model(model, tuple(map(tensor, metadata["inputs"])), tuple(map(tensor, metadata["outputs"])), max_batch)
+    inputs, outputs = (tuple(map(tensor, metadata[side])) for side in ("inputs", "outputs"))
+    return Model(model, inputs, outputs, max_batch, binary)
 
 
 @lru_cache(maxsize=16)
@@ -87,19 +97,48 @@ def payloads(protocol: str, model: Model, batch: int, _served: Serving) -> tuple
 def encode(protocol: str, model: Model, items: Sequence[Mapping[str, Array]], start: int, batch: int) -> Payload:
     """One request: `batch` of the items from `start` on, over and over, for HTTP or gRPC, every output asked for."""
     chosen = [items[(start + i) % len(items)] for i in range(batch)]
+    arrays = {
+        one: np.stack([item[one.name] for item in chosen]) if model.max_batch else chosen[0][one.name]
+        for one in model.inputs
+    }
+    outputs = [one.name for one in model.outputs]
+    if protocol == "HTTP" and not model.binary:
+        return kserve_json({(one.name, one.datatype): array for one, array in arrays.items()}, outputs, batch)
     tensors = []
-    for one in model.inputs:
-        array = np.stack([item[one.name] for item in chosen]) if model.max_batch else chosen[0][one.name]
+    for one, array in arrays.items():
         texts = one.datatype == BYTES
         raw = elements(str(value).encode() for value in array.ravel()) if texts else array.tobytes()
         tensors.append(RawTensor(one.name, one.datatype, array.shape, raw))
-    return kserve(protocol, model.name, tensors, [one.name for one in model.outputs], batch)
+    return kserve(protocol, model.name, tensors, outputs, batch)
 
 
 def inputs(model: Model) -> list[dict[str, Array]]:
-    """The items that requests are made of, without a batch dimension. Raises CallError for unsupported inputs."""
+    """The items that requests are made of, without a batch dimension: those of the file INPUT, else drawn. Raises
+    CallError for unsupported inputs, and for a file that does not have them."""
+    if file := os.environ.get("INPUT"):
+        return _of_file(Path(file), model)
     rng = np.random.default_rng(SEED)
     return [{one.name: _drawn(rng, one) for one in model.inputs} for _ in range(DRAWN)]
+
+
+def _of_file(file: Path, model: Model) -> list[dict[str, Array]]:
+    try:
+        with np.load(file) as found:  # never unpickled
+            arrays = {name: found[name] for name in found.files}
+    except (OSError, ValueError) as error:
+        raise CallError(f"{file} is not an .npz of numbers and texts: {error}") from error
+    if arrays.keys() != {one.name for one in model.inputs}:
+        raise CallError(f"{file} has {sorted(arrays)}: {model.name} takes {sorted(one.name for one in model.inputs)}")
+    items = {len(array) if array.ndim else 0 for array in arrays.values()}
+    if len(items) != 1 or items == {0}:
+        raise CallError(f"{file}: the first dimension of each array counts the items, as many in each, one at least")
+    for one in model.inputs:
+        shape = arrays[one.name].shape[1:]
+        if shape != tuple(here if size == -1 else size for size, here in zip(one.shape, shape, strict=False)):
+            raise CallError(f"{file}: {one.name} has items of shape {list(shape)}, where {list(one.shape)} is declared")
+        if one.datatype != BYTES:
+            arrays[one.name] = arrays[one.name].astype(TYPES[one.datatype])
+    return [{name: array[item] for name, array in arrays.items()} for item in range(items.pop())]
 
 
 def check(protocol: str, model: Model, answer: Answer, items: int) -> None:

@@ -11,7 +11,7 @@ from itertools import combinations, product
 from typing import Any, Final, Literal
 
 from bench import words
-from bench.analysis import claims, cost, statistics
+from bench.analysis import claims, cost, knee, statistics
 from bench.analysis.statistics import IMAGES_PER_S, MIN_BLOCKS, Estimate, Window
 from bench.figures import share
 from bench.measure import split
@@ -93,6 +93,9 @@ def analyse(run: Run, *, price_per_hour: float | None = None) -> Analysis:
         verdicts,
         _pooled(judged, study.pooled_over if study else ()),
         cost.idle(run),
+        knees=knee.knees((cell, one.estimates) for (cell, _), one in zip(run.cells, cells, strict=True))
+        if study and study.knees
+        else [],
     )
 
 

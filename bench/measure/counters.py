@@ -175,7 +175,10 @@ def _servers(cell: Cell, served: str, reasons: list[str]) -> tuple[Counts, Count
         return edge, triton
     last: object = None
     begin = time.monotonic()
-    with _connection(EDGE_STATISTICS) as edge_page, _connection(direct_address(TRITON)) as triton_page:
+    with (
+        _connection(EDGE_STATISTICS) as edge_page,
+        _connection(direct_address(TRITON).removeprefix("https://")) as triton_page,
+    ):
         while True:
             failed: list[str] = []
             if cell.target == EDGE:

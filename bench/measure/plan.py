@@ -33,6 +33,8 @@ class Plan:
     window: Callable[[Cell], Window]
     seed: int
     method: str = FAIR
+    most_calls: int | None = None
+    """After so many the run ends."""
 
     def order(self, block: int) -> list[Cell]:
         """The cells in the order of this block (from 1): drawn by chance, or as they are in the published method.

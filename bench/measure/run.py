@@ -1,6 +1,7 @@
 """A run: check that the routes agree, visit every cell block by block, and keep what was measured even if the run
 fails."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -24,14 +25,14 @@ def carry_out(
     """
     run = Run(plan.study, now(), plan.method, options, environment, cells=[(cell, []) for cell in plan.cells])
     visits = dict(run.cells)
-    model = served_model()
+    model, made = served_model(), 0
     try:
         progress.say("Comparing the answers of the routes")
         run.parity = load.parity(plan.cells)
         silent = {route for route, found in run.parity.items() if found["cosine"] is None}
         if silent == {cell.route for cell in plan.cells}:
             why = next(iter(run.parity.values()))["why"]
-            raise LoadError(f"no route answers: {why}: is the stack up? (./scripts/up)")
+            raise LoadError(f"no route answers: {why}{'' if plan.most_calls else ': is the stack up? (./scripts/up)'}")
         for route in sorted(silent):
             progress.say(f"{route} is left out: {run.parity[route]['why']}")
         for block in range(1, plan.blocks + 1):
@@ -42,6 +43,9 @@ def carry_out(
                     continue
                 visit = load.visit(cell, plan.window(cell), block, position)
                 visits[cell].append(visit)
+                made += visit.requests + visit.failures
+                if made >= (plan.most_calls or math.inf):
+                    raise LoadError(f"{made} calls were made, and --calls allows {plan.most_calls}")
                 if visit.problem:
                     progress.say(f"{cell.id}: {visit.problem}")
                 if served_model() != model:

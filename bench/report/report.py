@@ -124,6 +124,8 @@ class Part:
     """(id, measure) -> its ratio to the reference."""
     alone: bool
     """The result has no other setting."""
+    photos: bool = True
+    """Its requests are made of photos."""
 
     @property
     def serial(self) -> list[Row]:
@@ -142,7 +144,7 @@ class Part:
         cell = self.rows[0].cell
         targets = {"edge": "through Envoy", "direct": "straight to the servers"}
         said = [CONNECTIONS.get(cell.policy, cell.policy), targets.get(cell.target, f"through {cell.target}")]
-        said += [f"{cell.photo} photos", f"open loop at {cell.rate:g} requests/s" if cell.rate else ""]
+        said += [f"{cell.photo} photos" * self.photos, f"open loop at {cell.rate:g} requests/s" if cell.rate else ""]
         distance = distance_text(cell.distance) if cell.distance else ""
         return ", ".join(filter(None, (*said, cell.size, distance, "all at once" * cell.gather)))
 
@@ -219,7 +221,7 @@ def parts(result: Result) -> list[Part]:
         ratios = [ratio for ratio in result.analysis.ratios if ratio.a in ids]
         against = {(one.a, str(one.measure)): one for one in ratios if one.b_name == REFERENCE}
         shown = [one for one in ratios if one.measure == (P50 if one.users == 1 else PER_SECOND)]
-        found.append(Part(rows, shown, against, len(groups) == 1))
+        found.append(Part(rows, shown, against, len(groups) == 1, not result.of_tensors))
     return found
 
 

@@ -6,6 +6,7 @@ from bench.studies.base import BASE
 from bench.studies.clients import CLIENTS
 from bench.studies.distance import DISTANCE
 from bench.studies.encodings import ENCODINGS
+from bench.studies.endpoint import ENDPOINT
 from bench.studies.fiveway import FIVEWAY
 from bench.studies.format import FORMAT
 from bench.studies.frames import FRAMES
@@ -13,5 +14,5 @@ from bench.studies.study import Study
 from bench.studies.torchserve import TORCHSERVE
 
 STUDIES: Mapping[str, Study] = {
-    study.name: study for study in (FIVEWAY, TORCHSERVE, BASE, ENCODINGS, DISTANCE, FRAMES, FORMAT, CLIENTS)
+    study.name: study for study in (FIVEWAY, TORCHSERVE, BASE, ENCODINGS, DISTANCE, FRAMES, FORMAT, CLIENTS, ENDPOINT)
 }

@@ -146,6 +146,8 @@ class Study:
     """Factors whose first value alone the claims are about, where a run has several."""
     pooled_over: Sequence[str] = ()
     """Factors, besides batch and callers, over all of whose values the one ratio of a question is taken."""
+    knees: bool = False
+    """Where throughput stops growing is part of its answer."""
     of_photos: bool = False
     """Its claims are about photos: with a model that takes tensors they are not judged."""
     explain: Callable[[Found, Found, str], str] = lambda a, b, kind: ""

@@ -4,6 +4,7 @@ A client is timed from outside, so it does no work that can be done before or af
 headers, `answers` checks answers.
 """
 
+import json
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -48,9 +49,11 @@ class Endpoint:
 
 
 def key() -> dict[str, str]:
-    """The headers that let a client in where the stack has an API_KEY; {} without one."""
+    """The headers that let a client in: API_KEY of the stack, and those of REQUEST_HEADERS, a JSON object; {} without
+    them."""
     found = os.environ.get("API_KEY")
-    return {"authorization": f"Bearer {found}"} if found else {}
+    more: dict[str, str] = json.loads(os.environ.get("REQUEST_HEADERS") or "{}")
+    return ({"authorization": f"Bearer {found}"} if found else {}) | more
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ COMMANDS = ["fiveway", *STUDIES, "aa", "truth", "report", "readme", "page", "plo
 def test_every_command_has_help_and_refuses_other_options(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Help exits with 0; an unknown option is refused with the list of options."""
     result = ["result"] if name in ("report", "readme", "page", "plot") else []
+    result += ["http://here", "--model", "m"] if name == "endpoint" else []
     for options, status in (["--help"], 0), ([*result, "--quikc"], 2):
         with pytest.raises(SystemExit) as ended:
             commands.parse([name, *options])

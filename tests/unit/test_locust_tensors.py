@@ -29,6 +29,7 @@ STATES = Model(
     "states", (Tensor("x", "FP32", (1, -1)), Tensor("rate", "INT64", (1,))), (Tensor("y", "FP32", (1, 1)),), 0
 )
 CONFIG = {"max_batch_size": 8, "parameters": {"load.ids": {"string_value": "7"}}}
+SERVER = {"name": "triton", "extensions": ["binary_tensor_data"]}
 METADATA = {
     "name": "mixed",
     "inputs": [
@@ -75,7 +76,8 @@ def test_a_model_is_what_its_metadata_says(tmp_path: Path, monkeypatch: pytest.M
 
     def get_json(address: str, path: str) -> Any:
         try:
-            return {"/v2/models/mixed": METADATA, "/v2/models/mixed/config": CONFIG}[path]
+            known = {"/v2": SERVER, "/v2/models/mixed": METADATA, "/v2/models/mixed/config": CONFIG}
+            return known[path]
         except KeyError:
             raise CallError("HTTP 404: unknown model") from None
 

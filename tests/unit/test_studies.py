@@ -254,7 +254,8 @@ def said(study: str, *ratios: Mapping[str, Any]) -> str:
 @every
 def test_without_a_verdict_there_is_no_answer(study: Study) -> None:
     """A result without ratios answers nothing."""
-    assert study.answer({"cells": [], "analysis": {"ratios": [], "cells": [], "pooled": []}}) == ""
+    nothing: dict[str, list[Any]] = {"ratios": [], "cells": [], "pooled": [], "knees": []}
+    assert study.answer({"cells": [], "options": {}, "analysis": nothing}) == ""
 
 
 def test_the_answer_of_encodings_counts_encode_call_and_decode() -> None:
