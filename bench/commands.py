@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bench import aa, endpoint, truth
+from bench import aa, endpoint, explain, truth
 from bench.analysis.analysis import analyse
 from bench.measure import plan
 from bench.measure.cells import parsed_settings
@@ -119,7 +119,12 @@ def _studies(commands: _Commands) -> None:
     )
     endpoint.arguments(command)
     command.add_argument("--quick", action="store_true", help="fewer and shorter cells, to see that it works")
+    calls = "the most calls of the whole run, warm-ups not counted"
+    command.add_argument("--calls", type=int, default=100_000, metavar="N", help=calls)
     _matrix(command)
+    command = commands.add_parser("explain", help="where the time of a call to any such server goes (scripts/explain)")
+    command.set_defaults(run=explain.run)
+    endpoint.arguments(command)
 
 
 def _checks(commands: _Commands) -> None:
@@ -299,7 +304,7 @@ def check(cells: Sequence[Cell], options: argparse.Namespace) -> None:
             model_of(WAYS[cell.route], parsed)
         if cell.users < 1:
             raise settings.BadSetting(f"concurrency {cell.users}: choose 1 or more users")
-    for name in ("blocks", "seconds", "rate", "runs", "price_per_hour"):
+    for name in ("blocks", "seconds", "rate", "runs", "price_per_hour", "calls"):
         value = getattr(options, name, None)
         if value is not None and value <= 0:
             raise settings.BadSetting(f"--{name.replace('_', '-')} {value:g}: choose more than 0")

@@ -12,7 +12,7 @@ from locustfiles.settings import BadSetting, edge_address
 
 
 def arguments(command: argparse.ArgumentParser) -> None:
-    """The options of the command, besides those of every study."""
+    """Where the server is, and what it is sent."""
     command.add_argument("url", help="its HTTP address: http://HOST:8000 or https://HOST")
     command.add_argument("--grpc", metavar="HOST:PORT", help="its gRPC address; with https:// before it by TLS")
     command.add_argument("--model", required=True, help="the model's name there")
@@ -20,15 +20,11 @@ def arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--input", type=Path, metavar="FILE", help=file)
     header = "sent with every call, over gRPC as metadata; may be repeated"
     command.add_argument("--header", action="append", default=[], metavar="NAME:VALUE", help=header)
-    calls = "the most calls of the whole run, warm-ups not counted"
-    command.add_argument("--calls", type=int, default=100_000, metavar="N", help=calls)
 
 
 def stand_in(options: argparse.Namespace) -> list[str]:
     """Let this process, and those that it starts, ask the endpoint where they would ask the stack's Triton; the
     protocols that it speaks. Raises BadSetting, CallError."""
-    if options.calls < 1:
-        raise BadSetting(f"--calls {options.calls}: choose 1 or more")
     http = edge_address(options.url, f"{options.url}: write it")
     grpc = edge_address(f"http://{options.grpc}" if "://" not in options.grpc else options.grpc) if options.grpc else ""
     os.environ["DIRECT_ADDRESSES"] = f"triton:8000={http}" + (f" triton:8001={grpc}" if grpc else "")

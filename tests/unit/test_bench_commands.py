@@ -10,14 +10,14 @@ from bench.measure.plan import Plan
 from bench.studies import STUDIES
 from tests.unit.tiny_artifacts import declare
 
-COMMANDS = ["fiveway", *STUDIES, "aa", "truth", "report", "readme", "page", "plot", "devices"]
+COMMANDS = ["fiveway", *STUDIES, "aa", "truth", "explain", "report", "readme", "page", "plot", "devices"]
 
 
 @pytest.mark.parametrize("name", dict.fromkeys(COMMANDS))
 def test_every_command_has_help_and_refuses_other_options(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Help exits with 0; an unknown option is refused with the list of options."""
     result = ["result"] if name in ("report", "readme", "page", "plot") else []
-    result += ["http://here", "--model", "m"] if name == "endpoint" else []
+    result += ["http://here", "--model", "m"] if name in ("endpoint", "explain") else []
     for options, status in (["--help"], 0), ([*result, "--quikc"], 2):
         with pytest.raises(SystemExit) as ended:
             commands.parse([name, *options])

@@ -118,7 +118,6 @@ def test_a_server_that_breaks_the_rules_is_said_to(about: Any, wrong: str) -> No
         (["ftp://here", "--model", "m"], "write it like http://"),
         (["http://here", "--model", "m", "--header", "x"], "write NAME:VALUE"),
         (["http://here", "--model", "m", "--input", "nothing.npz"], "there is no file"),
-        (["http://here", "--model", "m", "--calls", "0"], "choose 1 or more"),
     ],
 )
 def test_what_cannot_be_asked_is_refused(options: list[str], wrong: str) -> None:

@@ -10,6 +10,7 @@ from locustfiles import toxiproxy
 from locustfiles.clients import CallError
 from tests.unit.locust_servers import Reply, answering
 
+PLACE = {"name": "edge", "listen": "0.0.0.0:8080", "upstream": "edge:8080"}
 Asked = list[tuple[str, str, Any]]
 """Method, path and body of every request."""
 
@@ -23,14 +24,14 @@ def test_another_text_is_refused_with_an_example(text: str) -> None:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Asked]:
-    """What a Toxiproxy was asked that has two toxics from before, and refuses a round trip of 99 ms."""
+    """What a Toxiproxy was asked that refuses a round trip of 99 ms."""
     requests: Asked = []
 
     def answer(method: str, path: str, _: object, sent: bytes) -> Reply:
         requests.append((method, path, json.loads(sent) if sent else None))
         if b'"round_trip": 99' in sent:
             return 409, b'{"error": "no"}', {}
-        found = [{"name": "latency-upstream"}, {"name": "bandwidth-upstream"}] if method == "GET" else {}
+        found = PLACE | {"enabled": True, "toxics": [{"name": "latency-upstream"}]} if method == "GET" else {}
         return 200, json.dumps(found).encode(), {}
 
     with answering(answer) as port:
@@ -38,16 +39,14 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Asked]:
         yield requests
 
 
-def test_what_was_there_before_is_taken_off(asked: Asked) -> None:
-    """Old connections end first and old toxics go; then both ways get a new connection's cost, a bandwidth, a delay."""
+def test_the_proxy_is_made_anew(asked: Asked) -> None:
+    """Old connections end, old toxics go with it; both ways get a new connection's cost, a bandwidth, a delay."""
     toxiproxy.apply("25ms-100mbit")
-    off, _, *deleted = asked[:4]
-    assert off == ("POST", "/proxies/edge", {"enabled": False})
+    assert asked[1:3] == [("DELETE", "/proxies/edge", None), ("POST", "/proxies", PLACE | {"enabled": False})]
     assert asked[-1] == ("POST", "/proxies/edge", {"enabled": True})
-    toxics = "/proxies/edge/toxics"
-    assert deleted == [("DELETE", f"{toxics}/{name}-upstream", None) for name in ("latency", "bandwidth")]
+    assert {path for _, path, _ in asked[3:-1]} == {"/proxies/edge/toxics"}
     # The client's way begins with a round trip; the window of each grows by round trips. A bandwidth is in kB/s.
-    assert [(body["stream"], body["type"], body["attributes"]) for _, _, body in asked[4:-1]] == [
+    assert [(body["stream"], body["type"], body["attributes"]) for _, _, body in asked[3:-1]] == [
         (stream, kind, attributes)
         for stream, ms in (("upstream", 12), ("downstream", 13))
         for kind, attributes in (

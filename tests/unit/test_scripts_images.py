@@ -19,7 +19,10 @@ case "$*" in
   "compose version --short") echo 2.26.1 ;;
   "compose ps --quiet --status running "*) [[ " $UP " != *" ${*: -1} "* ]] || echo 1234 ;;
   *"ps --services"*) printf '%s\\n' $UP ;;
-  logs*) echo 'jpeg-http ok 40 ms' ;;
+  logs*) echo "${TRITON:-jpeg-http ok 40 ms}" ;;
+  ps*) echo 1234 ;;
+  inspect*) printf '%s\n' "$HEALTH" ;;
+  *" up --detach --wait") [ -z "$WAIT" ] || sleep "$WAIT" ;;
 esac
 """
 PROFILE = set(yaml.safe_load((ROOT / "compose/transport.yaml").read_text())["services"])
@@ -112,3 +115,19 @@ def test_images_are_pulled_from_a_registry(words: str, pulled: str, tmp_path: Pa
     status, said, acts = call(tmp_path, *words.split(), IMAGE_REGISTRY="registry.example/me")
     assert (status, acts) == (2, [])
     assert "registry.example/me/" in said
+
+
+def test_up_ends_with_a_model_that_cannot_be_loaded(tmp_path: Path) -> None:
+    """In seconds and with its reason, though Compose would wait on; until then it says what Triton says."""
+    health = "CHECK a.1: UNAVAILABLE Internal: old\nCHECK triton: answered\nb.1: UNAVAILABLE Internal: no such file"
+    status, said, _ = call(tmp_path, "up", WAIT="60", HEALTH=health, TRITON="triton: loading models: 10 s")
+    assert status == 1
+    assert "  triton: loading models: 10 s\n" in said
+    assert said.endswith("fiveway: Triton cannot load a model: b.1: UNAVAILABLE Internal: no such file\n")
+
+
+def test_up_goes_on_while_models_load(tmp_path: Path) -> None:
+    """A model that a swap has unloaded, or that an older check named, ends nothing."""
+    health = "CHECK a.1: UNAVAILABLE Internal: old\nCHECK triton: answered a probe\nb.1: UNAVAILABLE unloaded"
+    status, said, _ = call(tmp_path, "up", WAIT="3", HEALTH=health)
+    assert status == 0, said
