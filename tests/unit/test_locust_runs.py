@@ -129,10 +129,11 @@ ALONE = """
 import locust
 from locustfiles import overlap
 from locustfiles.clients import grpcio
+grpcio.alone = True
 overlap.check()
 print("side by side")
 overlap.TRIES = 1
-grpcio.alone = True
+grpcio.LONG_S, grpcio.last_s = 1e9, 0.0
 overlap.check()
 """
 UNPATCHED = """
@@ -146,8 +147,8 @@ overlap.check()
 
 @pytest.mark.parametrize(("script", "before"), [(ALONE, "side by side"), (UNPATCHED, "")], ids=["alone", "unpatched"])
 def test_users_that_take_turns_are_caught(script: str, before: str, image: dict[str, str]) -> None:
-    """The check of each process with users passes; it fails in one whose user waits without a thread, and where users
-    run one at a time without init_gevent, of which nothing else tells."""
+    """The check of each process with users passes, as calls as long as its own wait in threads; it fails in one whose
+    user waits without a thread, and where users run one at a time without init_gevent, of which nothing else tells."""
     status, out, err = run("-c", script, env=image)
     assert (status, out.strip()) == (1, before)
     assert "one at a time" in err
