@@ -9,6 +9,7 @@ from pathlib import Path
 
 from locustfiles import serving, tensors
 from locustfiles.settings import BadSetting, edge_address
+from locustfiles.study_routes.endpoint import GRPC, HTTP
 
 
 def arguments(command: argparse.ArgumentParser) -> None:
@@ -23,8 +24,8 @@ def arguments(command: argparse.ArgumentParser) -> None:
 
 
 def stand_in(options: argparse.Namespace) -> list[str]:
-    """Let this process, and those that it starts, ask the endpoint where they would ask the stack's Triton; the
-    protocols that it speaks. Raises BadSetting, CallError."""
+    """Let this process, and those that it starts, ask the endpoint where they would ask the stack's Triton; the rows of
+    the protocols that it speaks. Raises BadSetting, CallError."""
     http = edge_address(options.url, f"{options.url}: write it")
     grpc = edge_address(f"http://{options.grpc}" if "://" not in options.grpc else options.grpc) if options.grpc else ""
     os.environ["DIRECT_ADDRESSES"] = f"triton:8000={http}" + (f" triton:8001={grpc}" if grpc else "")
@@ -42,7 +43,7 @@ def stand_in(options: argparse.Namespace) -> list[str]:
     if not tensors.described(http, options.model, serving.now()).binary:
         options.http_json = True
         print("Over HTTP tensors go as JSON: the server does not say that it takes them as bytes (binary_tensor_data)")
-    return ["endpoint-http", *(["endpoint-grpc"] if grpc else [])]
+    return [HTTP, GRPC] if grpc else [HTTP]
 
 
 def _header(text: str) -> tuple[str, str]:

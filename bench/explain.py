@@ -7,6 +7,7 @@ its statistics. What nobody reports is called unknown. A cause is named only wit
 
 import argparse
 import contextlib
+import functools
 import http.client
 import math
 import threading
@@ -15,7 +16,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import quote
 
@@ -29,9 +29,11 @@ from bench.measure.split import stages_of
 from locustfiles import serving, tensors
 from locustfiles.answers import WrongAnswer
 from locustfiles.clients import Answer, CallError, Endpoint, Payload, key, tls
+from locustfiles.clients.channels import channel
 from locustfiles.routes import ROUTES
 from locustfiles.serving import get_json
 from locustfiles.settings import direct_address
+from locustfiles.study_routes.endpoint import GRPC
 
 MANY, SECONDS, WARM = 8, 2.0, 3
 """Callers at once, seconds of each look, and the calls of each caller that do not count."""
@@ -42,6 +44,9 @@ LARGE, MOST, SHORT, SLOWER, FULL = 0.15, 0.4, 0.1, 1.3, 0.9
 times more calls separate channels must carry. Of a core: what a client may use."""
 IMAGE = 3 * 64 * 64
 """Numbers of the smallest tensor that may be a photo."""
+
+OPTIONS = (("grpc.use_local_subchannel_pool", 1), ("grpc.max_receive_message_length", -1))
+"""Of a channel: a connection of its own, and messages of any length."""
 
 type Times = defaultdict[str, float]
 """Part -> ms."""
@@ -124,7 +129,7 @@ class Grpc:
         clock = Clock(times)
         try:
             if self._channel is None:
-                self._channel = channel(self._to)
+                self._channel = channel(self._to, OPTIONS)
                 grpc.channel_ready_future(self._channel).result(self._to.deadline_s)
             clock.lap("connect")
             call: Any = self._channel.unary_unary(self._to.path)
@@ -149,15 +154,6 @@ class Clock:
         self._since = now
 
 
-def channel(to: Endpoint) -> grpc.Channel:
-    """A connection of its own, without limits on messages."""
-    options = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_receive_message_length", -1)]
-    if to.tls:
-        roots = grpc.ssl_channel_credentials(Path(tls.bundle()).read_bytes())
-        return grpc.secure_channel(to.host, roots, options)
-    return grpc.insecure_channel(to.host, options)
-
-
 @dataclass(frozen=True, slots=True)
 class Subject:
     """The model that is asked, and where."""
@@ -168,8 +164,8 @@ class Subject:
     http: str
 
     def request(self, protocol: str) -> Payload:
-        """Of one item, made anew."""
-        return tensors.encode(protocol, self.model, tensors.inputs(self.model)[:1], 0, 1)
+        """Of one item, encoded anew."""
+        return tensors.encode(protocol, self.model, one_item(self.model), 0, 1)
 
     def statistics(self) -> Counter[str]:
         """Triton's sums for the model, ns and counts; empty where it has none to show."""
@@ -183,9 +179,14 @@ class Subject:
             return Counter()
 
 
+@functools.cache
+def one_item(model: tensors.Model) -> list[dict[str, tensors.Array]]:
+    """What every request of a process has."""
+    return tensors.inputs(model)[:1]
+
+
 def look(subject: Subject, protocol: str, make: Callable[[], Caller], users: int, seconds: float = SECONDS) -> Look:
     """So many callers in closed loops, each in a thread. Raises CallError."""
-    items = tensors.inputs(subject.model)[:1]
     gate = threading.Barrier(users + 1)
     failed: list[CallError] = []
     shares: list[tuple[Times, int, int]] = []
@@ -195,12 +196,12 @@ def look(subject: Subject, protocol: str, make: Callable[[], Caller], users: int
         calls, client = 0, make()
         try:
             for _ in range(WARM):
-                client.call(tensors.encode(protocol, subject.model, items, 0, 1), defaultdict(float))
+                client.call(subject.request(protocol), defaultdict(float))
             gate.wait()
             before, end = client.closed, time.monotonic() + seconds
             while time.monotonic() < end:
                 clock = Clock(times)
-                payload = tensors.encode(protocol, subject.model, items, 0, 1)
+                payload = subject.request(protocol)
                 clock.lap("encode")
                 answer = client.call(payload, times)
                 clock = Clock(times)
@@ -326,7 +327,7 @@ def answer(found: Look, name: str) -> str:
 
 def run(options: argparse.Namespace) -> int:
     """Look, show, and say what to try."""
-    protocols = endpoint.stand_in(options)
+    rows = endpoint.stand_in(options)
     http_at, served = direct_address("triton:8000"), serving.now()
     try:
         config = get_json(http_at, f"/v2/models/{quote(options.model)}/config")
@@ -340,10 +341,10 @@ def run(options: argparse.Namespace) -> int:
         looks[users] = look(subject, "HTTP", by_http, users)
         show(console, "HTTP", looks[users])
     channels = None
-    if len(protocols) > 1:
+    if GRPC in rows:
         to = Endpoint(direct_address("triton:8001"), ROUTES["onnx-grpc"].path, key())
         show(console, "gRPC", look(subject, "gRPC", partial(Grpc, to), 1))
-        shared = channel(to)
+        shared = channel(to, OPTIONS)
         alone, apart = (
             look(subject, "gRPC", make, MANY, SECONDS / 2) for make in (partial(Grpc, to, shared), partial(Grpc, to))
         )

@@ -96,7 +96,7 @@ class Target:
 
 
 def targets(edge: str) -> dict[str, Target]:
-    """The routes at `edge`, host:port, that can ask the served model, by name. Raises BadSetting if there is none."""
+    """By name, the routes that can ask the served model. `edge`: host:port. Raises BadSetting if there is none."""
     values = {"batch": 1, "photo": "224x224", "target": "edge", "policy": "pooled", "host": f"http://{edge}"}
     chosen = parse(values, [])
     return {name: Target(ROUTES[name], chosen) for name in fit(ROUTES, chosen.serving)}

@@ -5,7 +5,6 @@ names.
 
 import json
 import os
-import ssl
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -90,9 +89,8 @@ def _holds(edge: str, model: str) -> bool:
 def get_json(address: str, path: str) -> Any:
     """The JSON at a path of `address` (as Endpoint has it). Raises CallError, ValueError."""
     to = Endpoint(address, path, key(), "GET")
-    verify = ssl.create_default_context(cafile=tls.bundle()) if to.tls else False
     try:
-        response = httpx.get(to.url, headers=to.headers, timeout=DEADLINE_S, trust_env=False, verify=verify)
+        response = httpx.get(to.url, headers=to.headers, timeout=DEADLINE_S, trust_env=False, verify=tls.verify(to))
     except httpx.HTTPError as error:
         raise CallError(f"HTTP connection: {error}") from error
     if response.status_code != httpx.codes.OK:

@@ -14,6 +14,8 @@ UNARY, ANSWERS, BOTH = "unary", "a stream of answers", "an open stream, a messag
 """How many messages a gRPC call has."""
 START_TRANSPORT = "start it with ./scripts/up --profile transport"
 """The advice if a server of the profile `transport` does not answer."""
+HTTPS = "https://"
+"""Before an address whose connections are TLS."""
 DEADLINE_S = 30.0
 """An answer that takes longer than this is a failure."""
 
@@ -37,7 +39,7 @@ class Endpoint:
     @property
     def host(self) -> str:
         """host:port."""
-        return self.address.removeprefix("https://")
+        return self.address.removeprefix(HTTPS)
 
     @property
     def tls(self) -> bool:

@@ -12,7 +12,6 @@ from collections import UserDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import gevent
@@ -21,7 +20,8 @@ import grpc.experimental.gevent
 from gevent import monkey
 from gevent.threadpool import ThreadPool
 
-from locustfiles.clients import ANSWERS, BOTH, UNARY, Answer, CallError, Endpoint, Payload, joined, tls
+from locustfiles.clients import ANSWERS, BOTH, UNARY, Answer, CallError, Endpoint, Payload, joined
+from locustfiles.clients.channels import channel
 
 if not monkey.is_module_patched("threading"):
     raise RuntimeError("import locust (or gevent's monkey patch) before locustfiles.clients.grpcio")
@@ -73,10 +73,6 @@ OPTIONS = (
 )
 
 
-def credentials() -> grpc.ChannelCredentials:
-    return grpc.ssl_channel_credentials(Path(tls.bundle()).read_bytes())
-
-
 class GrpcioClient:
     """One channel for unary calls.
 
@@ -90,11 +86,7 @@ class GrpcioClient:
     def __init__(self, to: Endpoint, *, own_connection: bool = True, options: Sequence[tuple[str, int]] = ()) -> None:
         every = (*OPTIONS, ("grpc.use_local_subchannel_pool", int(own_connection)), *options)
         self._to = to
-        self._channel = (
-            grpc.secure_channel(to.host, credentials(), options=every)
-            if to.tls
-            else grpc.insecure_channel(to.host, options=every)
-        )
+        self._channel = channel(to, every)
         self._metadata = tuple(to.headers.items())
         # No serializers: bytes go in and come out, so no protobuf work is on the clock.
         self._call = getattr(self._channel, self._kind)(to.path)

@@ -3,7 +3,6 @@ from the first byte, requests, and the session of Locust's FastHttpUser. They ta
 clients.http. They have rows of their own, which show how much of a comparison is its client.
 """
 
-import ssl
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -55,10 +54,8 @@ class HttpxClient(LibraryClient):
 
     def __init__(self, to: Endpoint, *, http2: bool = False) -> None:
         super().__init__(to)
-        # Without TLS no certificates: to load them takes 20 ms. No proxy of this machine's. No timeout of a single read
-        # or write: ours is for the call.
-        verify = ssl.create_default_context(cafile=tls.bundle()) if to.tls else False
-        self._client = httpx.Client(http1=not http2, http2=http2, verify=verify, trust_env=False, timeout=None)
+        # No proxy of this machine's. No timeout of a single read or write: ours is for the call.
+        self._client = httpx.Client(http1=not http2, http2=http2, verify=tls.verify(to), trust_env=False, timeout=None)
 
     def _ask(self, body: bytes, headers: Mapping[str, str]) -> tuple[int, bytes, Mapping[str, Any]]:
         response = self._client.request(self._to.method, self._url, content=body, headers=headers)

@@ -4,7 +4,7 @@ import socket
 
 import gevent.socket
 
-from locustfiles.clients import tls
+from locustfiles.clients import HTTPS, tls
 
 
 def connect(address: str, protocol: str = "http/1.1") -> gevent.socket.socket:
@@ -12,11 +12,11 @@ def connect(address: str, protocol: str = "http/1.1") -> gevent.socket.socket:
 
     Nagle's algorithm is off, as in gRPC: with it the last piece of a large body would wait for an ACK.
     """
-    host, _, port = address.removeprefix(tls.SCHEME).rpartition(":")
+    host, _, port = address.removeprefix(HTTPS).rpartition(":")
     host = host.strip("[]")
     connected = gevent.socket.create_connection((host, int(port)))
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    if not address.startswith(tls.SCHEME):
+    if not address.startswith(HTTPS):
         return connected
     try:
         return tls.context(protocol).wrap_socket(connected, server_hostname=host)

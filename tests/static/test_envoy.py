@@ -706,7 +706,7 @@ for address in sys.argv[1:]:
 
 def test_with_a_certificate_the_published_port_speaks_tls_alone(tmp_path: Path) -> None:
     """By HTTP/1.1 and HTTP/2; without TLS its answer is what to do. Port 8080, of the stack's own network, has both.
-    Every client of ours checks whose certificate it is, and for which name."""
+    This project's clients refuse a certificate of somebody else, and one for another name."""
     made = certificate(tmp_path / "made", "example.org")
     (tmp_path / "started").mkdir()
     for name in ("cert", "key"):

@@ -1,4 +1,4 @@
-"""Each cause is built on purpose and named, with what shows it; where there is none, none is named."""
+"""A minimal server has one fault at a time: explain names that fault, and none where the server has none."""
 
 import json
 import threading
@@ -19,6 +19,7 @@ from bench import explain
 from bench.explain import MANY, Grpc, Http, Look, Subject, causes, look
 from locustfiles import serving, tensors
 from locustfiles.clients import Endpoint
+from locustfiles.clients.channels import channel
 
 SHORT_S = 0.3
 METHOD = "/inference.GRPCInferenceService/ModelInfer"
@@ -106,7 +107,7 @@ def server(fault: Fault) -> Iterator[str]:
 
 
 @pytest.fixture(autouse=True)
-def no_stack(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def nothing_known() -> Iterator[None]:
     tensors.described.cache_clear()
     yield
     tensors.described.cache_clear()
@@ -178,7 +179,7 @@ def test_a_channel_that_is_too_few_is_named() -> None:
     x = tensors.Tensor("x", "FP32", (4,))
     subject = Subject(tensors.Model("m", (x,), (tensors.Tensor("y", "FP32", (1,)),), 8), {}, f"127.0.0.1:{port}")
     to = Endpoint(f"127.0.0.1:{port}", METHOD)
-    shared = explain.channel(to)
+    shared = channel(to, explain.OPTIONS)
     one, apart = (look(subject, "gRPC", make, MANY, SHORT_S) for make in (partial(Grpc, to, shared), partial(Grpc, to)))
     narrow.stop(0)
     assert apart.per_second > 3 * one.per_second

@@ -49,7 +49,7 @@ def test_only_a_worker_with_the_key_joins(page: str, monkeypatch: pytest.MonkeyP
 
 
 def test_every_page_asks_for_the_key(page: str) -> None:
-    """Each path of Locust's and of ours, read from its source, but the form itself and its looks."""
+    """Every path of Locust and of this project leads to the login page. Only the form and its styles are open."""
     locust = find_spec("locust")  # to import it would patch this process
     assert locust
     assert locust.origin
