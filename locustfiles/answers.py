@@ -37,19 +37,18 @@ class WrongAnswer(Exception):
 
 def json_vectors(answer: Answer, images: int) -> None:
     """JSON of the JPEG server, of TorchServe and of the transcoded typed proto."""
-    _expect(len(_VECTOR.findall(answer.body)), images)
+    expect(len(_VECTOR.findall(answer.body)), images)
 
 
 def torchserve_grpc(answer: Answer, images: int) -> None:
     """TorchServe's JSON inside its generic message. An error comes with status OK, and without an embedding."""
-    message = _parsed(PredictionResponse, answer.body)
-    json_vectors(Answer(message.prediction), images)
+    json_vectors(Answer(parsed(PredictionResponse, answer.body).prediction), images)
 
 
 def typed_grpc(answer: Answer, images: int) -> None:
     """Our typed message: a non-empty embedding per image."""
-    message = _parsed(PredictResponse, answer.body)
-    _expect(sum(bool(prediction.embedding.values) for prediction in message.predictions), images)
+    message = parsed(PredictResponse, answer.body)
+    expect(sum(bool(prediction.embedding.values) for prediction in message.predictions), images)
 
 
 def _kserve(protocol: str, answer: Answer, images: int) -> None:
@@ -58,7 +57,7 @@ def _kserve(protocol: str, answer: Answer, images: int) -> None:
     if len(outputs) != 1:
         raise WrongAnswer(f"{len(outputs)} outputs, one was asked for")
     _, _, shape, raw = outputs[0]
-    _expect(shape[0] if len(shape) == 2 else 0, images)
+    expect(shape[0] if len(shape) == 2 else 0, images)
     if not raw or len(raw) != math.prod(shape) * FP32_BYTES:
         raise WrongAnswer(f"{len(raw)} bytes for an embedding of shape {list(shape)}")
 
@@ -71,7 +70,7 @@ def kserve_outputs(protocol: str, answer: Answer) -> list[RawTensor]:
     over gRPC in `raw_output_contents`. Raises WrongAnswer."""
     try:
         if protocol == "gRPC":
-            message = _parsed(ModelInferResponse, answer.body)
+            message = parsed(ModelInferResponse, answer.body)
             raws: Iterable[bytes] = message.raw_output_contents
             about = [(one.name, one.datatype, list(one.shape)) for one in message.outputs]
         elif "inference-header-content-length" not in answer.headers:
@@ -125,13 +124,15 @@ def read_kserve_grpc(answer: Answer) -> NDArray[np.float32]:
     return np.frombuffer(message.raw_output_contents[0], "<f4").reshape(message.outputs[0].shape)
 
 
-def _parsed[M: Message](kind: type[M], body: bytes) -> M:
+def parsed[M: Message](kind: type[M], body: bytes) -> M:
+    """The message that these bytes are. Raises WrongAnswer."""
     try:
         return kind.FromString(body)
     except DecodeError as error:
         raise WrongAnswer(f"not a {kind.DESCRIPTOR.name}") from error
 
 
-def _expect(answered: int, images: int) -> None:
-    if answered != images:
-        raise WrongAnswer(f"an embedding for {answered} of {images} images")
+def expect(answered: float, asked: int, said: str = "an embedding for {:g} of {} images") -> None:
+    """Raises WrongAnswer, which says so, unless as many were answered as were asked for."""
+    if answered != asked:
+        raise WrongAnswer(said.format(answered, asked))

@@ -4,7 +4,7 @@ One name per route: Envoy's cluster, Locust's user class, the row of a result. A
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from locustfiles import answers, payloads
@@ -70,6 +70,10 @@ class Route:
     modelless: bool = False
     """Its server has no model: it answers whatever is served."""
 
+    def asked_as(self, ending: str, form: Format, client: str = "") -> "Route":
+        """A study's row that asks this route in another format, or by another client."""
+        return replace(self, name=f"{self.name}-{ending}", format=form, of=self.cluster, client=client)
+
     @property
     def cluster(self) -> str:
         """The route's name at Envoy."""
@@ -90,6 +94,10 @@ class Route:
         return (first, "torchserve") if first == "typed-grpc" else (first,)
 
 
+def by_name(*routes: Route) -> Mapping[str, Route]:
+    return {route.name: route for route in routes}
+
+
 _JSON, _JPEG = {"content-type": "application/json"}, {"content-type": "image/jpeg"}
 _BINARY = {"content-type": "application/octet-stream"}
 BASE64 = Format("HTTP", payloads.base64_json, answers.json_vectors, answers.read_json, _JSON)
@@ -105,21 +113,18 @@ JPEG_GRPC = Format("gRPC", payloads.torchserve_grpc, answers.torchserve_grpc, an
 _INFER = "/inference.GRPCInferenceService/ModelInfer"
 _PREDICTIONS = "/org.pytorch.serve.grpc.inference.InferenceAPIsService/Predictions"
 
-ROUTES: Mapping[str, Route] = {
-    route.name: route
-    for route in (
-        Route("jpeg-http", "/embed/base64", "jpeg-http:8000", BASE64),
-        Route("onnx-http", "/v2/models/{model}/infer", "triton:8000", TENSOR_HTTP),
-        Route("onnx-grpc", _INFER, "triton:8001", TENSOR_GRPC),
-        Route("trt-http", "/v2/models/{model}/infer", "triton:8000", TENSOR_HTTP, "_trt"),
-        # gRPC hides the model's name in the body, so Envoy tells these routes from onnx-grpc by a header.
-        Route("trt-grpc", _INFER, "triton:8001", TENSOR_GRPC, "_trt", {"x-route": "trt-grpc"}),
-        Route("onnx-jpeg-http", "/v2/models/{model}/infer", "triton:8000", BYTES_HTTP, "_jpeg"),
-        Route("onnx-jpeg-grpc", _INFER, "triton:8001", BYTES_GRPC, "_jpeg", {"x-route": "onnx-jpeg-grpc"}),
-        Route("torchserve-http", "/predictions/{model}", "torchserve:8080", JPEG_HTTP),
-        Route("torchserve-grpc", _PREDICTIONS, "torchserve:7070", JPEG_GRPC),
-        Route("typed-grpc", "/fiveway.vision.v1.VisionService/Predict", "typed-grpc:50051", TYPED),
-        # Envoy turns the JSON into the typed proto: there is no server that could be asked directly.
-        Route("typed-http", "/v1/predict", None, BASE64),
-    )
-}
+ROUTES: Mapping[str, Route] = by_name(
+    Route("jpeg-http", "/embed/base64", "jpeg-http:8000", BASE64),
+    Route("onnx-http", "/v2/models/{model}/infer", "triton:8000", TENSOR_HTTP),
+    Route("onnx-grpc", _INFER, "triton:8001", TENSOR_GRPC),
+    Route("trt-http", "/v2/models/{model}/infer", "triton:8000", TENSOR_HTTP, "_trt"),
+    # gRPC hides the model's name in the body, so Envoy tells these routes from onnx-grpc by a header.
+    Route("trt-grpc", _INFER, "triton:8001", TENSOR_GRPC, "_trt", {"x-route": "trt-grpc"}),
+    Route("onnx-jpeg-http", "/v2/models/{model}/infer", "triton:8000", BYTES_HTTP, "_jpeg"),
+    Route("onnx-jpeg-grpc", _INFER, "triton:8001", BYTES_GRPC, "_jpeg", {"x-route": "onnx-jpeg-grpc"}),
+    Route("torchserve-http", "/predictions/{model}", "torchserve:8080", JPEG_HTTP),
+    Route("torchserve-grpc", _PREDICTIONS, "torchserve:7070", JPEG_GRPC),
+    Route("typed-grpc", "/fiveway.vision.v1.VisionService/Predict", "typed-grpc:50051", TYPED),
+    # Envoy turns the JSON into the typed proto: there is no server that could be asked directly.
+    Route("typed-http", "/v1/predict", None, BASE64),
+)

@@ -14,6 +14,7 @@ import os
 import uuid
 import zlib
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -207,23 +208,34 @@ class Slot:
 class SharedMemory(ZmqFrames):
     """The frame stays where it was decoded, in a slot. Over ZeroMQ goes a head that names it."""
 
-    _slot: Slot | None = None
+    _kept = 1
+    """Slots, which take turns: the last has this call's frame, and the first of two that of the call before."""
+
+    def __init__(self, to: Endpoint) -> None:
+        super().__init__(to)
+        self._slots: deque[Slot] = deque()
 
     def room(self, height: int, width: int) -> Pixels:
-        if self._slot and self._slot.frame.shape[:2] != (height, width):
+        self._slots.rotate(-1)
+        if self._slots and self._slots[-1].frame.shape[:2] != (height, width):
             self.forget()
-        self._slot = self._slot or Slot(height, width)
-        return self._slot.frame
+        if len(self._slots) < self._kept:
+            self._slots.append(Slot(height, width))
+        return self._slots[-1].frame
 
     def carry(self, frame: Pixels) -> tuple[Pixels, Mapping[str, Any]]:
-        assert self._slot
         try:
-            (head,) = self.ask(self._slot.head)
+            changed, head = self.exchange(self._slots[-1])
         except CallError:
-            self.forget()  # another server does not know the slot
+            self.forget()  # another server does not know the slots
             raise
-        self._slot.unlink()  # the server has it mapped
-        return self._slot.changed, _cpu(head)
+        changed.unlink()  # the server has it mapped
+        return changed.changed, _cpu(head)
+
+    def exchange(self, slot: Slot) -> tuple[Slot, zmq.Frame]:
+        """Have this slot's frame changed; the slot with the changed frame, and the head of its answer."""
+        (head,) = self.ask(slot.head)
+        return slot, head
 
     def close(self) -> None:
         self.forget()
@@ -231,9 +243,8 @@ class SharedMemory(ZmqFrames):
 
     def forget(self) -> None:
         """The memory."""
-        if self._slot:
-            self._slot.unlink()
-        self._slot = None
+        while self._slots:
+            self._slots.pop().unlink()
 
 
 class DoubleBuffered(SharedMemory):
@@ -241,7 +252,7 @@ class DoubleBuffered(SharedMemory):
     meantime. The first call has none before it: it waits for its own frame, which is then changed once more.
     """
 
-    _other: Slot | None = None
+    _kept = 2
     _before: Changed | None = None
     """The call before, whose frame the server has."""
 
@@ -250,33 +261,19 @@ class DoubleBuffered(SharedMemory):
         before, self._before = self._before or call, call
         return replace(call, sent=before.sent, wanted=before.wanted)
 
-    def room(self, height: int, width: int) -> Pixels:
-        self._slot, self._other = self._other, self._slot
-        return super().room(height, width)
-
-    def carry(self, frame: Pixels) -> tuple[Pixels, Mapping[str, Any]]:
-        assert self._slot
-        changed = self._other if self._before else self._slot
-        assert changed
-        try:
-            if not self._before:
-                self.post(self._slot.head)
-            (head,) = self.collect()
-            self.post(self._slot.head)
-        except CallError:
-            self.forget()
-            raise
-        changed.unlink()
-        return changed.changed, _cpu(head)
+    def exchange(self, slot: Slot) -> tuple[Slot, zmq.Frame]:
+        changed = self._slots[0] if self._before else slot
+        if not self._before:
+            self.post(slot.head)
+        (head,) = self.collect()
+        self.post(slot.head)
+        return changed, head
 
     def forget(self) -> None:
         if self._before:  # its answer was not collected
             self._before = None
             ZmqFrames.close(self)
         super().forget()
-        if self._other:
-            self._other.unlink()
-        self._other = None
 
 
 class GrpcFrames(FrameClient):

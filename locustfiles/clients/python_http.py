@@ -3,8 +3,7 @@ from the first byte, requests, and the session of Locust's FastHttpUser. They ta
 clients.http. They have rows of their own, which show how much of a comparison is its client.
 """
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import gevent
 import httpx
@@ -16,8 +15,10 @@ from locustfiles.clients import Answer, CallError, Endpoint, Payload, tls
 class LibraryClient:
     """What the clients of this module share: the address, the deadline, and what an answer is."""
 
-    errors: ClassVar[type[Exception]]
-    """What the library raises where the call fails."""
+    _session: Any
+    """The library's: its `request` returns an answer with status_code, content and headers."""
+    _body = "data"
+    """What `request` calls the body."""
 
     def __init__(self, to: Endpoint) -> None:
         self._to = to
@@ -30,65 +31,43 @@ class LibraryClient:
         if self._connects:
             self._to.on_connect()
             self._connects = False
+        asked: dict[str, Any] = {"headers": {**self._headers, **payload.headers}, self._body: payload.body}
         try:
             with gevent.Timeout(self._to.deadline_s):
-                status, body, headers = self._ask(payload.body, {**self._headers, **payload.headers})
+                answer = self._session.request(self._to.method, self._url, **asked)
         except gevent.Timeout:
             raise CallError(f"HTTP timeout: no answer in {self._to.deadline_s:g} s") from None
-        except self.errors as error:
+        except (httpx.HTTPError, requests.RequestException) as error:
             raise CallError(f"HTTP connection: {error}") from error
-        if status != httpx.codes.OK:
-            raise CallError(f"HTTP {status}: {body[:200].decode(errors='replace').strip()}")
-        return Answer(body, headers)
-
-    def _ask(self, body: bytes, headers: Mapping[str, str]) -> tuple[int, bytes, Mapping[str, Any]]:
-        """(status, body, headers) of the answer."""
-        raise NotImplementedError
+        if not answer.status_code:  # FastHttpSession's failures are answers
+            raise CallError(f"HTTP connection: {answer.error}")
+        body = answer.content or b""
+        if answer.status_code != httpx.codes.OK:
+            raise CallError(f"HTTP {answer.status_code}: {body[:200].decode(errors='replace').strip()}")
+        return Answer(body, answer.headers or {})
 
     def close(self) -> None:
-        raise NotImplementedError
+        self._session.close()
 
 
 class HttpxClient(LibraryClient):
-    errors = httpx.HTTPError
+    _body = "content"
 
     def __init__(self, to: Endpoint, *, http2: bool = False) -> None:
         super().__init__(to)
         # No proxy of this machine's. No timeout of a single read or write: ours is for the call.
-        self._client = httpx.Client(http1=not http2, http2=http2, verify=tls.verify(to), trust_env=False, timeout=None)
-
-    def _ask(self, body: bytes, headers: Mapping[str, str]) -> tuple[int, bytes, Mapping[str, Any]]:
-        response = self._client.request(self._to.method, self._url, content=body, headers=headers)
-        return response.status_code, response.content, response.headers
-
-    def close(self) -> None:
-        self._client.close()
+        self._session = httpx.Client(http1=not http2, http2=http2, verify=tls.verify(to), trust_env=False, timeout=None)
 
 
 class RequestsClient(LibraryClient):
-    errors = requests.RequestException
-
     def __init__(self, to: Endpoint) -> None:
         super().__init__(to)
         self._session = requests.Session()
         self._session.verify = tls.bundle() if to.tls else True
         self._session.trust_env = False  # no proxy of this machine's, and no search for one in each call
 
-    def _ask(self, body: bytes, headers: Mapping[str, str]) -> tuple[int, bytes, Mapping[str, Any]]:
-        response = self._session.request(self._to.method, self._url, data=body, headers=headers)
-        return response.status_code, response.content, response.headers
-
-    def close(self) -> None:
-        self._session.close()
-
-
-class NoAnswer(Exception):
-    """FastHttpSession's failures are answers with status 0."""
-
 
 class FastHttpClient(LibraryClient):
-    errors = NoAnswer
-
     def __init__(self, to: Endpoint) -> None:
         # Importing Locust patches the standard library: only where users run.
         from locust.contrib.fasthttp import FastHttpSession
@@ -99,13 +78,6 @@ class FastHttpClient(LibraryClient):
         self._session = FastHttpSession(
             None, EventHook(), None, insecure=False, ssl_context_factory=tls.context, max_retries=0
         )
-
-    def _ask(self, body: bytes, headers: Mapping[str, str]) -> tuple[int, bytes, Mapping[str, Any]]:
-        # It takes bytes too, and answers with a FastResponse, or with one that has an `error`.
-        response: Any = self._session.request(self._to.method, self._url, data=body, headers=dict(headers))  # type: ignore[arg-type]
-        if not response.status_code:
-            raise NoAnswer(str(response.error))
-        return response.status_code, response.content or b"", response.headers or {}
 
     def close(self) -> None:
         self._session.client.clientpool.close()

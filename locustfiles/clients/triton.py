@@ -15,8 +15,6 @@ from tritonclient.utils import InferenceServerException, triton_to_np_dtype
 
 from locustfiles.clients import Answer, CallError, Endpoint, Payload, tls
 
-type Tensor = tuple[str, str, Sequence[int], bytes]
-"""Name, KServe's datatype, shape, and the bytes, little-endian."""
 SHAPE = "shape"
 """The header of an Answer whose body is one FP32 array."""
 # Channels with the same target share a connection unless told otherwise, and no message is too long.
@@ -27,30 +25,27 @@ CHANNEL = [
 ]
 
 
-def parsed(protocol: str, path: str, payload: Payload) -> tuple[str, list[Tensor], list[str]]:
-    """(model, inputs, names of the outputs) of a request of payloads.kserve. Over HTTP the path has the model."""
-    inputs: list[Tensor] = []
+def arguments(library: Any, protocol: str, path: str, payload: Payload) -> dict[str, Any]:
+    """The arguments of `infer` for a request of payloads.kserve, by tritonclient.http or .grpc (`library`)."""
+    inputs = []
+
+    def add(name: str, kind: str, shape: Sequence[int], raw: bytes) -> None:
+        array = np.frombuffer(raw, triton_to_np_dtype(kind)).reshape(shape)
+        inputs.append(library.InferInput(name, list(shape), kind).set_data_from_numpy(array))
+
     if protocol == "gRPC":
         message = ModelInferRequest.FromString(payload.body)
+        model, outputs = message.model_name, [one.name for one in message.outputs]
         for one, raw in zip(message.inputs, message.raw_input_contents, strict=True):
-            inputs.append((one.name, one.datatype, list(one.shape), raw))
-        return message.model_name, inputs, [one.name for one in message.outputs]
-    start = int(payload.headers["inference-header-content-length"])
-    head = json.loads(payload.body[:start])
-    for said in head["inputs"]:
-        end = start + said["parameters"]["binary_data_size"]
-        inputs.append((said["name"], said["datatype"], said["shape"], payload.body[start:end]))
-        start = end
-    return path.split("/")[3], inputs, [said["name"] for said in head["outputs"]]  # /v2/models/<model>/infer
-
-
-def arguments(library: Any, protocol: str, path: str, payload: Payload) -> dict[str, Any]:
-    """The arguments of `infer` for one request, by tritonclient.http or tritonclient.grpc (`library`)."""
-    model, tensors, outputs = parsed(protocol, path, payload)
-    inputs = []
-    for name, kind, shape, raw in tensors:
-        inputs.append(library.InferInput(name, list(shape), kind))
-        inputs[-1].set_data_from_numpy(np.frombuffer(raw, triton_to_np_dtype(kind)).reshape(shape))
+            add(one.name, one.datatype, one.shape, raw)
+    else:
+        start = int(payload.headers["inference-header-content-length"])
+        head = json.loads(payload.body[:start])
+        model, outputs = path.split("/")[3], [said["name"] for said in head["outputs"]]  # /v2/models/<model>/infer
+        for said in head["inputs"]:
+            end = start + said["parameters"]["binary_data_size"]
+            add(said["name"], said["datatype"], said["shape"], payload.body[start:end])
+            start = end
     return {"model_name": model, "inputs": inputs, "outputs": [library.InferRequestedOutput(name) for name in outputs]}
 
 

@@ -17,19 +17,20 @@ from functools import partial
 from typing import Any
 
 from fiveway.transport.v1 import base_pb2 as pb
-from google.protobuf.message import DecodeError, Message
+from google.protobuf.message import Message
 
 from locustfiles import payloads
-from locustfiles.answers import WrongAnswer
+from locustfiles.answers import expect, parsed
 from locustfiles.clients import BOTH, UNARY, Answer, Payload
 from locustfiles.clients.python_http import HttpxClient
 from locustfiles.payloads import Images
-from locustfiles.routes import Format, Route
+from locustfiles.routes import Format, Route, by_name
 
 ENTRIES, HUNDRED = 10, 100
 STRUCTURED, BASE64, BINARY = KINDS = ("structured", "base64", "binary")
 STREAM = (STRUCTURED, BINARY)
 HUNDRED_ROW = "echo-grpc-structured-100"
+COUNTED = "{:g} of {} entries"
 # Two texts, a number and a map: about 1 kB, as the original's.
 _FIELDS: Mapping[str, Any] = {"name": "Hello", "text": "World", "attributes": {str(i): str(i) for i in range(100)}}
 
@@ -54,20 +55,12 @@ def encode_grpc(method: str, kind: str, entries: int, images: Images) -> Payload
 
 
 def check_json(answer: Answer, images: int) -> None:
-    _expect(answer.body.count(b'"label"'), ENTRIES)
+    expect(answer.body.count(b'"label"'), ENTRIES, COUNTED)
 
 
 def check_grpc(kind: type[Message], entries: int, answer: Answer, images: int) -> None:
-    try:
-        message: Any = kind.FromString(answer.body)
-    except DecodeError as error:
-        raise WrongAnswer(f"not a {kind.DESCRIPTOR.name}") from error
-    _expect(len(getattr(message, "response", message).entries), entries)
-
-
-def _expect(answered: int, entries: int) -> None:
-    if answered != entries:
-        raise WrongAnswer(f"{answered} of {entries} entries")
+    message: Any = parsed(kind, answer.body)
+    expect(len(getattr(message, "response", message).entries), entries, COUNTED)
 
 
 def read_json(answer: Answer) -> Any:
@@ -119,7 +112,7 @@ def _asks(kind: str) -> str:
 
 # The original's gRPC server answered ten times as many as its REST server.
 _HUNDRED = replace(_grpc("", STRUCTURED, entries=HUNDRED), name=HUNDRED_ROW, asks=f"{HUNDRED} entries")
-_ROWS = (
+ROWS = by_name(
     *(row for kind in KINDS for row in (_http("echo-http", kind), _grpc("echo-grpc", kind))),
     *(_grpc("echo-grpc-light", kind, grpcio=False) for kind in KINDS),
     *(_http("echo-httpx", kind, http2=False) for kind in KINDS),
@@ -128,4 +121,3 @@ _ROWS = (
     *(_grpc("echo-grpc-stream", kind, messages=BOTH) for kind in STREAM),
     _HUNDRED,
 )
-ROWS: Mapping[str, Route] = {route.name: route for route in _ROWS}

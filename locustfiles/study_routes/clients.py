@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
-from locustfiles.answers import Check, WrongAnswer
+from locustfiles.answers import Check, expect
 from locustfiles.clients import Answer, Client, Endpoint, triton
 from locustfiles.clients.python_http import FastHttpClient, HttpxClient, RequestsClient
 from locustfiles.payloads import kserve_grpc, kserve_http
-from locustfiles.routes import ROUTES, Format, Route
+from locustfiles.routes import ROUTES, Format, Route, by_name
 
 GENERATORS = ("aiohttp", "tritonclient-aio", "grpc-aio", "go")
 """Clients that are programs of their own."""
@@ -34,8 +34,7 @@ _MAKE: Mapping[str, Callable[[Endpoint], Client]] = {
 
 def check_array(answer: Answer, images: int) -> None:
     """An embedding for each image, from a client that reads the answer itself."""
-    if (answered := len(triton.read(answer))) != images:
-        raise WrongAnswer(f"an embedding for {answered} of {images} images")
+    expect(len(triton.read(answer)), images)
 
 
 def asked_by(route: Route, client: str) -> Route:
@@ -51,7 +50,7 @@ def asked_by(route: Route, client: str) -> Route:
         form = replace(form, grpcio=True)
     else:
         form = replace(form, client=_MAKE[client])
-    return replace(route, name=f"{route.name}-{client}", format=form, of=route.cluster, client=client)
+    return route.asked_as(client, form, client)
 
 
 def fits(form: Format, client: str) -> bool:
@@ -65,6 +64,4 @@ ASKED_BY: Mapping[str, Mapping[str, Route]] = {
 }
 """Route -> client -> the row."""
 _BASES = ("onnx-http", "onnx-grpc")
-ROWS: Mapping[str, Route] = {name: ROUTES[name] for name in _BASES} | {
-    row.name: row for name in _BASES for row in ASKED_BY[name].values()
-}
+ROWS = by_name(*(ROUTES[name] for name in _BASES), *(row for name in _BASES for row in ASKED_BY[name].values()))

@@ -6,7 +6,7 @@ rows also differ in the HTTP/2 window, which is how much the server may send ahe
 
 import gzip
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -15,11 +15,11 @@ import numpy as np
 from fiveway.transport.v1 import distance_pb2 as pb
 from numpy.typing import NDArray
 
-from locustfiles.answers import Check, WrongAnswer
+from locustfiles.answers import Check, WrongAnswer, expect
 from locustfiles.clients import ANSWERS, UNARY, Answer, Client, Payload
 from locustfiles.clients.policy import ColdClient
 from locustfiles.payloads import Images
-from locustfiles.routes import Format, Route
+from locustfiles.routes import Format, Route, by_name
 
 Options = Sequence[tuple[str, int]]
 """Arguments of a gRPC channel."""
@@ -53,9 +53,11 @@ def _ask(per_message: int, images: Images) -> Payload:
 
 # ---- checks that the answer is complete: cheap, after every call
 
+COUNTED = "{:g} of {} vectors"
+
 
 def check_json(answer: Answer, vectors: int) -> None:
-    _expect(answer.body.count(b'"start"'), vectors)
+    expect(answer.body.count(b'"start"'), vectors, COUNTED)
 
 
 def check_gzip(answer: Answer, vectors: int) -> None:
@@ -69,12 +71,7 @@ def check_gzip(answer: Answer, vectors: int) -> None:
 
 def check_protobuf(answer: Answer, vectors: int) -> None:
     """Messages of a stream in a row are as long as one list of all of them."""
-    _expect(len(answer.body) / VECTOR_BYTES, vectors)
-
-
-def _expect(answered: float, asked: int) -> None:
-    if answered != asked:
-        raise WrongAnswer(f"{answered:g} of {asked} vectors")
+    expect(len(answer.body) / VECTOR_BYTES, vectors, COUNTED)
 
 
 # ---- readers: the answer as data of a program
@@ -134,17 +131,14 @@ JSON, GZIP, PROTOBUF = "vectors-json", "vectors-json-gzip", "vectors-protobuf"
 GRPC, STREAM, CHUNKS = "vectors-grpc-list", "vectors-grpc-stream", "vectors-grpc-stream-1000"
 GRPC_NEW, GRPC_64K, CHUNKS_64K = "vectors-grpc-list-new", "vectors-grpc-list-64k", "vectors-grpc-stream-1000-64k"
 
-ROWS: Mapping[str, Route] = {
-    route.name: route
-    for route in (
-        _rest(JSON, "json", check_json, read_json),
-        _rest(GZIP, "json-gzip", check_gzip, read_gzip),
-        _rest(PROTOBUF, "protobuf", check_protobuf, partial(read_protobuf, 0)),
-        _grpc(GRPC),
-        _grpc(STREAM, per_message=1),
-        _grpc(CHUNKS, per_message=CHUNK),
-        _grpc(GRPC_NEW, new=True),
-        _grpc(GRPC_64K, options=SMALL),
-        _grpc(CHUNKS_64K, per_message=CHUNK, options=SMALL),
-    )
-}
+ROWS = by_name(
+    _rest(JSON, "json", check_json, read_json),
+    _rest(GZIP, "json-gzip", check_gzip, read_gzip),
+    _rest(PROTOBUF, "protobuf", check_protobuf, partial(read_protobuf, 0)),
+    _grpc(GRPC),
+    _grpc(STREAM, per_message=1),
+    _grpc(CHUNKS, per_message=CHUNK),
+    _grpc(GRPC_NEW, new=True),
+    _grpc(GRPC_64K, options=SMALL),
+    _grpc(CHUNKS_64K, per_message=CHUNK, options=SMALL),
+)

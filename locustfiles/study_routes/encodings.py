@@ -27,7 +27,7 @@ from locustfiles import answers, payloads
 from locustfiles.answers import WrongAnswer
 from locustfiles.clients import Answer, Payload
 from locustfiles.payloads import Images
-from locustfiles.routes import ROUTES, Format, Route
+from locustfiles.routes import ROUTES, Format, Route, by_name
 
 MANY = "100000"
 FORMS = ("ndarray", "tensor", "tftensor")
@@ -124,16 +124,6 @@ def read_json_tensor(answer: Answer) -> NDArray[np.float32]:
     return np.array(output["data"], "<f4").reshape(output["shape"])
 
 
-def check_json_tensor(answer: Answer, images: int) -> None:
-    """As many numbers as the shape says, a row per image."""
-    try:
-        rows = read_json_tensor(answer)
-    except (ValueError, LookupError, TypeError) as error:
-        raise WrongAnswer("not a KServe v2 answer with one output in JSON") from error
-    if not rows.size or len(rows) != images:
-        raise WrongAnswer(f"an embedding of shape {rows.shape} for {images} images")
-
-
 def _json(message: Mapping[str, Any]) -> Payload:
     return Payload(json.dumps(message, separators=(",", ":")).encode(), 1)
 
@@ -160,17 +150,13 @@ def _row(mode: str, gateway: str, form: str) -> Route:
     )
 
 
-def _beside(name: str, format_: Format, ending: str) -> Route:
-    """A row that asks an existing route in another format."""
-    return replace(ROUTES[name], name=f"{name}-{ending}", of=name, format=format_)
-
-
-SELDON = {row.name: row for row in starmap(_row, product(MODES, GATEWAYS, FORMS))}
-_ROWS = (
-    _beside("onnx-http", Format("HTTP", kserve_json, check_json_tensor, read_json_tensor, _JSON), "json"),
+SELDON = by_name(*starmap(_row, product(MODES, GATEWAYS, FORMS)))
+_PLAIN = Format("HTTP", kserve_json, answers.kserve_http, read_json_tensor, _JSON)
+_TYPED = Format("gRPC", kserve_typed, answers.kserve_grpc, answers.read_kserve_grpc)
+KSERVE = by_name(
+    ROUTES["onnx-http"].asked_as("json", _PLAIN),
     ROUTES["onnx-http"],
-    _beside("onnx-grpc", Format("gRPC", kserve_typed, answers.kserve_grpc, answers.read_kserve_grpc), "typed"),
+    ROUTES["onnx-grpc"].asked_as("typed", _TYPED),
     ROUTES["onnx-grpc"],
 )
-KSERVE = {row.name: row for row in _ROWS}
-ROWS: Mapping[str, Route] = SELDON | KSERVE
+ROWS: Mapping[str, Route] = {**SELDON, **KSERVE}

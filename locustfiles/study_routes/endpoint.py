@@ -3,15 +3,14 @@
 It stands where the stack has Triton: DIRECT_ADDRESSES says where that is (bench/endpoint.py).
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 
-from locustfiles.routes import ROUTES, Route
+from locustfiles.routes import ROUTES, by_name
 
 HTTP, GRPC = "endpoint-http", "endpoint-grpc"
 _GRPC, _HTTP = ROUTES["onnx-grpc"], ROUTES["onnx-http"]
 # The content type is the request's: bytes or JSON.
-ROWS: Mapping[str, Route] = {
-    HTTP: replace(_HTTP, name=HTTP, of=_HTTP.name, format=replace(_HTTP.format, headers={})),
-    GRPC: replace(_GRPC, name=GRPC, of=_GRPC.name),
-}
+ROWS = by_name(
+    replace(_HTTP, name=HTTP, of=_HTTP.name, format=replace(_HTTP.format, headers={})),
+    replace(_GRPC, name=GRPC, of=_GRPC.name),
+)

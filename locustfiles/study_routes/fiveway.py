@@ -3,14 +3,14 @@
 onnx-grpc has a second row, by grpcio: most programs use it, and it is heavier than this project's own client.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from locustfiles.routes import ROUTES, Route
+from locustfiles.routes import ROUTES, by_name
 from locustfiles.study_routes.clients import ASKED_BY
 
 FIVE = ("jpeg-http", "onnx-http", "onnx-grpc", "trt-http", "trt-grpc")
 GRPCIO = ASKED_BY["onnx-grpc"]["grpcio"]
-ROWS: Mapping[str, Route] = {name: ROUTES[name] for name in FIVE} | {GRPCIO.name: GRPCIO}
+ROWS = by_name(*(ROUTES[name] for name in FIVE), GRPCIO)
 BATCHES, CONCURRENCY = (1, 4, 8, 16, 32), (1, 8, 16)
 
 

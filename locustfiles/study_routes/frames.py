@@ -24,7 +24,7 @@ The camera pans over the sample photos, side by side, in PAN steps: the same fra
 """
 
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from typing import Any
@@ -53,7 +53,7 @@ from locustfiles.clients.frames import (
     ZmqFrames,
 )
 from locustfiles.payloads import PHOTOS, Images, photos
-from locustfiles.routes import Format, Route
+from locustfiles.routes import Format, Route, by_name
 
 PAN = 16
 """Frames of the pan."""
@@ -126,19 +126,16 @@ def _text(name: str, how: Form, **more: Any) -> Route:
 
 _SERVICE = "/fiveway.transport.v1.FrameService"
 _FORM = f"multipart/form-data; boundary={BOUNDARY}"
-ROWS: Mapping[str, Route] = {
-    route.name: route
-    for route in (
-        _row("frames-in-process", "", InProcess, "none"),
-        _row("frames-shm-zmq", "zmq", SharedMemory, "ZeroMQ"),
-        _row("frames-shm-zmq-double", "zmq", DoubleBuffered, "ZeroMQ"),
-        _row("frames-zmq", "zmq", ZmqFrames, "ZeroMQ"),
-        _row("frames-grpc", f"{_SERVICE}/Change", partial(GrpcFrames, UNARY), "gRPC"),
-        _row("frames-grpc-stream", f"{_SERVICE}/ChangeStream", partial(GrpcFrames, BOTH), "gRPC", messages=BOTH),
-        _text("frames-http-jpeg", JPEG, check=near, tolerance=TOLERANCE),
-        _text("frames-http-pybase64", PYBASE64),
-        _text("frames-http-base64", BASE64),
-        _text("frames-http-hex", HEX),
-        _row("frames-http-multipart", "/frames/multipart", partial(HttpFrames, MULTIPART), "HTTP", _FORM),
-    )
-}
+ROWS = by_name(
+    _row("frames-in-process", "", InProcess, "none"),
+    _row("frames-shm-zmq", "zmq", SharedMemory, "ZeroMQ"),
+    _row("frames-shm-zmq-double", "zmq", DoubleBuffered, "ZeroMQ"),
+    _row("frames-zmq", "zmq", ZmqFrames, "ZeroMQ"),
+    _row("frames-grpc", f"{_SERVICE}/Change", partial(GrpcFrames, UNARY), "gRPC"),
+    _row("frames-grpc-stream", f"{_SERVICE}/ChangeStream", partial(GrpcFrames, BOTH), "gRPC", messages=BOTH),
+    _text("frames-http-jpeg", JPEG, check=near, tolerance=TOLERANCE),
+    _text("frames-http-pybase64", PYBASE64),
+    _text("frames-http-base64", BASE64),
+    _text("frames-http-hex", HEX),
+    _row("frames-http-multipart", "/frames/multipart", partial(HttpFrames, MULTIPART), "HTTP", _FORM),
+)

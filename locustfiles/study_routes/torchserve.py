@@ -6,15 +6,13 @@ as one of those bytes.
 
 import base64
 import json
-from collections.abc import Mapping
-from dataclasses import replace
 
 from torchserve.inference_pb2 import PredictionsRequest
 
 from locustfiles import answers, payloads
 from locustfiles.clients import Payload
 from locustfiles.payloads import Images
-from locustfiles.routes import ROUTES, Format, Route
+from locustfiles.routes import ROUTES, Format, by_name
 
 
 def base64_http(images: Images) -> Payload:
@@ -29,19 +27,13 @@ def base64_grpc(images: Images) -> Payload:
     return Payload(asked.SerializeToString(), 1)
 
 
-def _base64(name: str, form: Format) -> Route:
-    """The row that asks this route in another format."""
-    return replace(ROUTES[name], name=f"{name}-base64", of=name, format=form)
-
-
 _JSON = Format("HTTP", base64_http, answers.json_vectors, answers.read_json, {"content-type": "application/json"}, 1)
 _GRPC = Format("gRPC", base64_grpc, answers.torchserve_grpc, answers.read_torchserve_grpc, max_batch=1)
-_ROWS = (
+ROWS = by_name(
     ROUTES["torchserve-http"],
     ROUTES["torchserve-grpc"],
-    _base64("torchserve-http", _JSON),
-    _base64("torchserve-grpc", _GRPC),
+    ROUTES["torchserve-http"].asked_as("base64", _JSON),
+    ROUTES["torchserve-grpc"].asked_as("base64", _GRPC),
     ROUTES["typed-grpc"],
     ROUTES["typed-http"],
 )
-ROWS: Mapping[str, Route] = {route.name: route for route in _ROWS}
