@@ -7,9 +7,8 @@ Locust rounds response times (1 ms below 100 ms, then 10 ms); these histograms d
 """
 
 import time
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from locustfiles.recorder import MIN_CALLS, Histogram
@@ -74,69 +73,59 @@ class Recorder:
         return shares
 
 
-@dataclass(slots=True)
-class _Worker:
-    """One worker's reports on a route and step."""
-
-    total: Counts = field(default_factory=Counter)
-    recent: list[tuple[float, Counts]] = field(default_factory=list)
-    """(arrival time, report): the reports of the last WINDOW_S."""
-
-
-@dataclass(slots=True)
-class _Entry:
-    latency: Histogram = field(default_factory=Histogram)
-    workers: defaultdict[str, _Worker] = field(default_factory=lambda: defaultdict(_Worker))
-
-
 class Table:
     """The calls of all workers, by route and step."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._entries: defaultdict[Key, _Entry] = defaultdict(_Entry)
         self.refresh: Callable[[], None] = lambda: None
         """Called before reading; a process that makes its calls itself brings them in here."""
+        self.reset()
 
     def reset(self) -> None:
-        self._entries.clear()
+        self._latency: defaultdict[Key, Histogram] = defaultdict(Histogram)
+        self._workers: defaultdict[Key, defaultdict[str, Counts]] = defaultdict(lambda: defaultdict(Counter))
+        """What each worker has reported."""
+        self._recent: deque[tuple[float, str, Key, Counts]] = deque()
+        """(arrival time, worker, ...): the reports of the last WINDOW_S, and perhaps older ones."""
 
     def add(self, worker: str, shares: Iterable[Mapping[str, Any]]) -> None:
         """Add a worker's Recorder.take(); raises ValueError if it is something else."""
         now = self._clock()
         for share in shares:
-            entry = self._entries[share["route"], share["step"]]
-            entry.latency.merge(share["latency"])
-            about, counts = entry.workers[worker], Counter(share["counts"])
-            about.total.update(counts)
-            about.recent = [said for said in about.recent if said[0] > now - WINDOW_S] + [(now, counts)]
+            key, counts = (share["route"], share["step"]), Counter(share["counts"])
+            self._latency[key].merge(share["latency"])
+            self._workers[key][worker].update(counts)
+            self._recent.append((now, worker, key, counts))
+        while self._recent and self._recent[0][0] <= now - WINDOW_S:
+            self._recent.popleft()
 
     def routes(self) -> dict[str, Row]:
         """A row per route that was called, in the order of the first calls.
 
         In a run with steps a percentile or a rate over all of them would mean nothing, and is None.
         """
-        mixed = any(step for _, step in self._entries)
-        rows = defaultdict(list)
-        for (route, _), entry in self._entries.items():
-            rows[route].append(entry)
-        return {route: self._row(entries, mixed=mixed) for route, entries in rows.items()}
+        mixed = any(step for _, step in self._workers)
+        of_route: defaultdict[str, list[Key]] = defaultdict(list)
+        for key in self._workers:
+            of_route[key[0]].append(key)
+        return {route: self._row(keys, mixed=mixed) for route, keys in of_route.items()}
 
     def steps(self) -> dict[str, Row]:
         """A row per step of a load shape in which there were calls, by label."""
-        return {step: self._row([entry]) for (_, step), entry in self._entries.items() if step}
+        return {key[1]: self._row([key]) for key in self._workers if key[1]}
 
-    def _row(self, entries: list[_Entry], *, mixed: bool = False) -> Row:
+    def _row(self, keys: Sequence[Key], *, mixed: bool = False) -> Row:
         since = self._clock() - WINDOW_S
         total: Counts = Counter()
         recent: defaultdict[str, Counts] = defaultdict(Counter)
-        for entry in entries:
-            for name, worker in entry.workers.items():
-                total.update(worker.total)
-                for when, counts in worker.recent:
-                    if when > since:
-                        recent[name].update(counts)
-        latency, images = entries[0].latency, total["images"]
+        for key in keys:
+            for counts in self._workers[key].values():
+                total.update(counts)
+        for when, worker, key, counts in self._recent:
+            if key in keys and when > since:
+                recent[worker].update(counts)
+        latency, images = self._latency[keys[0]], total["images"]
         return {
             "requests": total["requests"],
             "failures": total["failures"],
@@ -145,7 +134,7 @@ class Table:
                 for percent, least in MIN_CALLS.items()
             },
             "images_per_s_now": _rate(recent.values()),
-            "images_per_s": None if mixed else _rate(worker.total for worker in entries[0].workers.values()),
+            "images_per_s": None if mixed else _rate(self._workers[keys[0]].values()),
             "sent_per_image": total["sent"] / images if images else None,
             "received_per_image": total["received"] / images if images else None,
             "connections": total["connections"],

@@ -5,6 +5,8 @@ import socket
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from socketserver import BaseRequestHandler, ThreadingTCPServer
+from typing import Any
 
 from h2.config import H2Configuration
 from h2.connection import H2Connection
@@ -16,51 +18,42 @@ LEADING = [(":status", "200"), ("content-type", "application/grpc")]
 TRAILING = [("grpc-status", "0")]
 
 
-class Server:
+class Server(ThreadingTCPServer):
     """Echoes gRPC messages. `script` sees every event first, and says whether that was all there is to do about it."""
 
+    daemon_threads = True
+
     def __init__(self, script: Callable[["Peer", Event], bool], settings: dict[SettingCodes | int, int]) -> None:
+        super().__init__(("127.0.0.1", 0), Peer)
+        self.script, self.settings = script, settings
+        self.address = f"127.0.0.1:{self.server_address[1]}"
         self.accepted = 0
         self.errors: list[str] = []
-        self._script, self._settings = script, settings
-        self._listening = socket.create_server(("127.0.0.1", 0))
-        self.address = f"127.0.0.1:{self._listening.getsockname()[1]}"
-
-    def run(self) -> None:
-        with contextlib.suppress(OSError):  # closed: the test is over
-            while True:
-                connected, _ = self._listening.accept()
-                self.accepted += 1
-                threading.Thread(target=self._serve, args=[connected], daemon=True).start()
-
-    def _serve(self, connected: socket.socket) -> None:
-        peer = Peer(connected, self._settings)
-        with contextlib.suppress(OSError), connected:
-            while received := connected.recv(65536):
-                try:
-                    for event in peer.h2.receive_data(received):
-                        if not self._script(peer, event):
-                            peer.echo(event)
-                except ProtocolError as error:
-                    self.errors.append(repr(error))
-                    return
-                finally:
-                    connected.sendall(peer.h2.data_to_send())
-
-    def close(self) -> None:
-        self._listening.shutdown(socket.SHUT_RDWR)
-        self._listening.close()
 
 
-class Peer:
+class Peer(BaseRequestHandler):
     """One connection, seen from the server."""
 
-    def __init__(self, connected: socket.socket, settings: dict[SettingCodes | int, int]) -> None:
-        self.socket = connected
+    server: Server
+
+    def handle(self) -> None:
+        self.server.accepted += 1
+        self.socket: socket.socket = self.request
         self.h2 = H2Connection(H2Configuration(client_side=False, header_encoding="utf-8"))
         self.h2.initiate_connection()
-        self.h2.update_settings(settings)
+        self.h2.update_settings(self.server.settings)
         self.bodies: dict[int, bytes] = defaultdict(bytes)
+        with contextlib.suppress(OSError):
+            while received := self.socket.recv(65536):
+                try:
+                    for event in self.h2.receive_data(received):
+                        if not self.server.script(self, event):
+                            self.echo(event)
+                except ProtocolError as error:
+                    self.server.errors.append(repr(error))
+                    return
+                finally:
+                    self.socket.sendall(self.h2.data_to_send())
 
     def echo(self, event: Event) -> None:
         if isinstance(event, DataReceived):
@@ -80,10 +73,10 @@ class Peer:
 def serving(
     script: Callable[[Peer, Event], bool] = lambda *_: False, settings: dict[SettingCodes | int, int] | None = None
 ) -> Iterator[Server]:
-    server = Server(script, settings or {})
-    threading.Thread(target=server.run, daemon=True).start()
-    try:
-        yield server
-    finally:
-        server.close()
-        assert not server.errors, server.errors
+    with Server(script, settings or {}) as server:
+        threading.Thread(target=server.serve_forever, args=[0.01], daemon=True).start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+    assert not server.errors, server.errors

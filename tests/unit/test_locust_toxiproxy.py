@@ -29,7 +29,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Asked]:
 
     def answer(method: str, path: str, _: object, sent: bytes) -> Reply:
         requests.append((method, path, json.loads(sent) if sent else None))
-        if b'"round_trip": 99' in sent:
+        if b'"round_trip":99' in sent:
             return 409, b'{"error": "no"}', {}
         found = PLACE | {"enabled": True, "toxics": [{"name": "latency-upstream"}]} if method == "GET" else {}
         return 200, json.dumps(found).encode(), {}
