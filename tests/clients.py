@@ -47,7 +47,6 @@ CHANNEL_OPTIONS = [("grpc.max_receive_message_length", -1), ("grpc.max_send_mess
 
 Vector = npt.NDArray[np.float32]
 Metadata = Sequence[tuple[str, str | bytes]]
-Batch = Vector | npt.NDArray[np.object_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,7 +172,7 @@ def tensor(library: Any, name: str, array: npt.NDArray[Any]) -> Any:
     return made.set_data_from_numpy(array)
 
 
-def kserve(library: Any, model: str, batch: Batch, route: str = "") -> list[Answer]:
+def kserve(library: Any, model: str, batch: npt.NDArray[Any], route: str = "") -> list[Answer]:
     """A batch of tensors, or of JPEG files; `route` where it is not that of every other model."""
     over_http = library is tritonclient.http
     with library.InferenceServerClient(EDGE, **({"network_timeout": TIMEOUT_S} if over_http else {})) as client:

@@ -9,11 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
-from locustfiles.answers import Check, expect
+from locustfiles.answers import expect
 from locustfiles.clients import Answer, Client, Endpoint, triton
 from locustfiles.clients.python_http import FastHttpClient, HttpxClient, RequestsClient
-from locustfiles.payloads import kserve_grpc, kserve_http
-from locustfiles.routes import ROUTES, Format, Route, by_name
+from locustfiles.routes import ROUTES, Route, by_name
 
 GENERATORS = ("aiohttp", "tritonclient-aio", "grpc-aio", "go")
 """Clients that are programs of their own."""
@@ -43,9 +42,8 @@ def asked_by(route: Route, client: str) -> Route:
     if client in GENERATORS:
         form = replace(form, generator=client)
     elif client in TRITON:
-        check: Check = check_array
         made = partial(triton.TritonClient, protocol=form.protocol)
-        form = replace(form, client=made, check=check, read=triton.read, tensors=False)
+        form = replace(form, client=made, check=check_array, read=triton.read, tensors=False)
     elif client == "grpcio":
         form = replace(form, grpcio=True)
     else:
@@ -53,13 +51,12 @@ def asked_by(route: Route, client: str) -> Route:
     return route.asked_as(client, form, client)
 
 
-def fits(form: Format, client: str) -> bool:
-    """Whether a client of its protocol knows this format."""
-    return client not in TRITON or form.encode in (kserve_http, kserve_grpc)
-
-
 ASKED_BY: Mapping[str, Mapping[str, Route]] = {
-    name: {client: asked_by(route, client) for client in OF[route.format.protocol] if fits(route.format, client)}
+    name: {
+        client: asked_by(route, client)
+        for client in OF[route.format.protocol]
+        if client not in TRITON or route.format.tensors
+    }
     for name, route in ROUTES.items()
 }
 """Route -> client -> the row."""

@@ -9,14 +9,13 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 from fiveway.transport.v1 import distance_pb2 as pb
 from numpy.typing import NDArray
 
 from locustfiles.answers import Check, WrongAnswer, expect
-from locustfiles.clients import ANSWERS, UNARY, Answer, Client, Payload
+from locustfiles.clients import ANSWERS, UNARY, Answer, Client, Endpoint, Payload
 from locustfiles.clients.policy import ColdClient
 from locustfiles.payloads import Images
 from locustfiles.routes import Format, Route, by_name
@@ -99,12 +98,12 @@ def read_protobuf(per_message: int, answer: Answer) -> Vectors:
 # ---- the rows
 
 
-def _new_channel(*about: Any, **more: Any) -> Client:
+def _new_channel(to: Endpoint) -> Client:
     """A channel for every call, inside its clock, whatever the policy."""
     # Not above: gevent patches it where calls are made, not where this is read.
     from locustfiles.clients.grpcio import GrpcioClient
 
-    return ColdClient(lambda: GrpcioClient(*about, **more))
+    return ColdClient(lambda: GrpcioClient(to))
 
 
 SMALL = (("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", WINDOW))

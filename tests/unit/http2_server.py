@@ -6,7 +6,6 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from socketserver import BaseRequestHandler, ThreadingTCPServer
-from typing import Any
 
 from h2.config import H2Configuration
 from h2.connection import H2Connection

@@ -18,7 +18,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import grpc
-from fiveway.vision.v1.vision_pb2 import PredictRequest, PredictResponse
+from fiveway.vision.v1.vision_pb2 import Embedding, Prediction, PredictRequest, PredictResponse
 from torchserve.inference_pb2 import PredictionResponse, PredictionsRequest
 from tritonclient.grpc.service_pb2 import ModelInferRequest, ModelInferResponse
 
@@ -53,29 +53,9 @@ def embedding(images: int) -> Output:
     return "FP32", [images, WIDTH], struct.pack("<f", 0.5) * (images * WIDTH)
 
 
-def jpeg_http(images: int) -> bytes:
-    return json.dumps({"embeddings": [VECTOR] * images, "model": "tiny"}).encode()
-
-
-def typed_http(images: int) -> bytes:
-    one = {"embedding": {"values": VECTOR}, "classes": [{"index": 1, "label": "tench", "score": 0.5}]}
-    return json.dumps({"predictions": [one] * images}, indent=1).encode()
-
-
-def typed_grpc(images: int) -> bytes:
-    message = PredictResponse()
-    for _ in range(images):
-        message.predictions.add().embedding.values.extend(VECTOR)
-    return message.SerializeToString()
-
-
-def torchserve_http(images: int) -> bytes:
+def torchserve(images: int) -> bytes:
     """Of one image; its handler's error comes with a good status."""
     return json.dumps({"embedding": VECTOR, "classes": []} if images else {"code": 400}).encode()
-
-
-def torchserve_grpc(images: int) -> bytes:
-    return PredictionResponse(prediction=torchserve_http(images)).SerializeToString()
 
 
 class HttpServer(ThreadingHTTPServer):
@@ -191,11 +171,15 @@ class StandIn:
             return 200 if found else 404, json.dumps(about if found else {"error": "unknown model"}).encode(), {}
         if self._call():
             return 503, b'{"error": {"code": "UNAVAILABLE", "message": "down"}}', {}
-        if path in ("/embed/base64", "/v1/predict"):
-            answer = typed_http if path == "/v1/predict" else jpeg_http
-            return 200, answer(self._images(path, len(json.loads(body)["images"]))), {}
+        if path == "/embed/base64":
+            answered = self._images(path, len(json.loads(body)["images"]))
+            return 200, json.dumps({"embeddings": [VECTOR] * answered, "model": "tiny"}).encode(), {}
+        if path == "/v1/predict":
+            one = {"embedding": {"values": VECTOR}, "classes": [{"index": 1, "label": "tench", "score": 0.5}]}
+            answered = self._images(path, len(json.loads(body)["images"]))
+            return 200, json.dumps({"predictions": [one] * answered}, indent=1).encode(), {}
         if path == "/predictions/tiny":
-            return 200, torchserve_http(self._images(path, 1)), {}
+            return 200, torchserve(self._images(path, 1)), {}
         if path in [f"/v2/models/{model}/infer" for model in MODELS]:
             length = int(headers["inference-header-content-length"])
             (tensor,) = json.loads(body[:length])["inputs"]
@@ -220,13 +204,15 @@ class StandIn:
         return kserve("gRPC", embedding=embedding(answered))[0]
 
     def _typed(self, body: bytes, context: grpc.ServicerContext) -> bytes:
-        return typed_grpc(self._images("Predict", len(PredictRequest.FromString(body).images)))
+        answered = self._images("Predict", len(PredictRequest.FromString(body).images))
+        one = Prediction(embedding=Embedding(values=VECTOR))
+        return PredictResponse(predictions=[one] * answered).SerializeToString()
 
     def _predictions(self, body: bytes, context: grpc.ServicerContext) -> bytes:
         request = PredictionsRequest.FromString(body)
         assert request.model_name == "tiny"
         assert request.input["data"].startswith(b"\xff\xd8")
-        return torchserve_grpc(self._images("Predictions", 1))
+        return PredictionResponse(prediction=torchserve(self._images("Predictions", 1))).SerializeToString()
 
 
 def _copy(source: socket.socket, sink: socket.socket) -> None:

@@ -1,40 +1,14 @@
-"""A wrong answer is a failure, however well the call went."""
-
-from collections.abc import Callable
-from typing import Any
+"""A wrong answer is a failure, however well the call went. That images are counted is held by test_locust_runs.py."""
 
 import pytest
-from fiveway.vision.v1.vision_pb2 import PredictResponse
+from fiveway.vision.v1.vision_pb2 import Prediction, PredictResponse
 
 from locustfiles import answers
 from locustfiles.answers import WrongAnswer
 from locustfiles.clients import Answer
-from tests.unit import locust_servers as servers
 from tests.unit.locust_servers import embedding, kserve
 
-
-@pytest.mark.parametrize(
-    ("check", "answer", "most"),
-    [
-        (answers.json_vectors, servers.jpeg_http, 3),
-        (answers.json_vectors, servers.typed_http, 3),
-        (answers.json_vectors, servers.torchserve_http, 1),
-        (answers.kserve_http, lambda images: kserve("HTTP", embedding=embedding(images)), 3),
-        (answers.kserve_grpc, lambda images: kserve("gRPC", embedding=embedding(images)), 3),
-        (answers.typed_grpc, servers.typed_grpc, 3),
-        (answers.torchserve_grpc, servers.torchserve_grpc, 1),
-    ],
-)
-def test_an_answer_for_every_image(check: answers.Check, answer: Callable[[int], Any], most: int) -> None:
-    """As many embeddings as images pass; one less does not, and none does not."""
-    made = [Answer(*found) if isinstance(found, tuple) else Answer(found) for found in map(answer, (most, most - 1))]
-    check(made[0], most)
-    with pytest.raises(WrongAnswer, match=f"{most - 1} of {most} images"):
-        check(made[1], most)
-
-
-EMPTY = PredictResponse()
-EMPTY.predictions.add()
+EMPTY = PredictResponse(predictions=[Prediction()])
 
 
 @pytest.mark.parametrize(

@@ -31,18 +31,12 @@ HELD_S = 4
 GRPC = [name for name, route in ROUTES.items() if route.format.protocol == "gRPC"]
 
 
-class Page:
+class Page(httpx.Client):
     """Locust's web API, as its page uses it."""
 
     def __init__(self, host: str) -> None:
-        self.port = free_port()
-        self._url, self._host = f"http://127.0.0.1:{self.port}", host
-
-    def get(self, path: str) -> httpx.Response:
-        return httpx.get(self._url + path, timeout=10)
-
-    def post(self, path: str, form: dict[str, Any]) -> httpx.Response:
-        return httpx.post(self._url + path, data=form, timeout=10)
+        self.port, self._host = free_port(), host
+        super().__init__(base_url=f"http://127.0.0.1:{self.port}", timeout=10)
 
     def start(self, *routes: str, without: str = "", **changes: Any) -> Any:
         """Post the form as the page does: with every field. Locust keeps what a form leaves out from the run before."""
@@ -51,7 +45,7 @@ class Page:
         form.pop(without, None)
 
         def started() -> Any:
-            answer = self.post("/swarm", form).json()
+            answer = self.post("/swarm", data=form).json()
             return None if "try again" in answer["message"] else answer
 
         answer = wait_until(started, "the end of the test before", seconds=60, every=0.2)
@@ -81,7 +75,7 @@ class Page:
     def stop(self) -> None:
         """Stop the test, where there is one; its workers leave and join again."""
         if self.stats()["state"] not in ("ready", "stopped"):
-            self.post("/stop", {})
+            self.post("/stop")
         resting = ["ready", "ready"]
         until(lambda: [one["state"] for one in self.stats()["workers"]] == resting, "two workers that rest")
 
@@ -154,7 +148,7 @@ def test_the_form_reaches_the_workers(policy: str, connections: Sequence[int], p
         return counts == page.counts() and counted()
 
     until(at_rest, "the counts that Locust has")
-    page.post("/stats/reset", {})
+    page.post("/stats/reset")
     until(lambda: page.tab("routes") == [], "an empty table")
 
 

@@ -31,17 +31,10 @@ STATES = Model(
 CONFIG = {"max_batch_size": 8, "parameters": {"load.ids": {"string_value": "7"}}}
 SERVER = {"name": "triton", "extensions": ["binary_tensor_data"]}
 METADATA = {
-    "name": "mixed",
-    "inputs": [
-        {"name": "text", "datatype": "BYTES", "shape": ["-1", "2"]},
-        {"name": "ids", "datatype": "INT64", "shape": [-1, -1]},
-        {"name": "half", "datatype": "FP16", "shape": [-1, 1, 3]},
-    ],
-    "outputs": [
-        {"name": "score", "datatype": "FP32", "shape": [-1, 2]},
-        {"name": "label", "datatype": "BYTES", "shape": [-1, 1]},
-    ],
+    side: [{"name": one.name, "datatype": one.datatype, "shape": ["-1", *map(str, one.shape)]} for one in said]
+    for side, said in (("inputs", MIXED.inputs), ("outputs", MIXED.outputs))
 }
+"""As Triton says it, in front of whose shapes is the batch."""
 
 
 @pytest.mark.parametrize(("model", "batch"), [(MIXED, 1), (MIXED, 3), (STATES, 1)], ids=["one", "three", "unbatched"])
