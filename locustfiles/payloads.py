@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import simplejpeg
@@ -165,16 +165,6 @@ def kserve(protocol: str, model: str, inputs: Sequence[RawTensor], outputs: Iter
     header = json.dumps({"inputs": about, "outputs": asked}).encode()
     body = b"".join([header, *(one.raw for one in inputs)])
     return Payload(body, items, {"inference-header-content-length": str(len(header))})
-
-
-def kserve_json(inputs: Mapping[tuple[str, str], NDArray[Any]], outputs: Iterable[str], items: int) -> Payload:
-    """The same over HTTP without an extension, numbers in JSON. `inputs`: (name, datatype) -> its tensor."""
-    about = [
-        {"name": name, "datatype": kind, "shape": array.shape, "data": array.ravel().tolist()}
-        for (name, kind), array in inputs.items()
-    ]
-    body = json.dumps({"inputs": about, "outputs": [{"name": name} for name in outputs]}).encode()
-    return Payload(body, items, {"content-type": "application/json"})
 
 
 def elements(values: Iterable[bytes]) -> bytes:

@@ -4,6 +4,7 @@ Inputs are drawn by a fixed seed, by type: floats from 0 to 1, integers and bool
 dimension that is not the batch is 1. A parameter `load.<input>` in config.pbtxt fills an input with one value instead.
 """
 
+import json
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 
 from locustfiles.answers import WrongAnswer, kserve_outputs
 from locustfiles.clients import Answer, CallError, Payload
-from locustfiles.payloads import BYTES, TYPES, RawTensor, elements, in_turn, kserve, kserve_json
+from locustfiles.payloads import BYTES, TYPES, RawTensor, elements, in_turn, kserve
 from locustfiles.routes import MAX_BATCH
 from locustfiles.serving import Serving, get_json
 
@@ -103,7 +104,12 @@ def encode(protocol: str, model: Model, items: Sequence[Mapping[str, Array]], st
     }
     outputs = [one.name for one in model.outputs]
     if protocol == "HTTP" and not model.binary:
-        return kserve_json({(one.name, one.datatype): array for one, array in arrays.items()}, outputs, batch)
+        about = [
+            {"name": one.name, "datatype": one.datatype, "shape": array.shape, "data": array.ravel().tolist()}
+            for one, array in arrays.items()
+        ]
+        body = json.dumps({"inputs": about, "outputs": [{"name": name} for name in outputs]}).encode()
+        return Payload(body, batch, {"content-type": "application/json"})
     tensors = []
     for one, array in arrays.items():
         texts = one.datatype == BYTES

@@ -131,13 +131,9 @@ class ZmqFrames(FrameClient):
         self._context: zmq.Context[zmq.Socket[bytes]] | None = None
 
     def carry(self, frame: Pixels) -> tuple[Pixels, Mapping[str, Any]]:
-        (head, changed) = self.ask({"width": frame.shape[1], "height": frame.shape[0]}, frame)
+        self.post({"width": frame.shape[1], "height": frame.shape[0]}, frame)
+        head, changed = self.collect()
         return np.frombuffer(changed.buffer, np.uint8).reshape(frame.shape), _cpu(head)
-
-    def ask(self, head: Mapping[str, object], *parts: Pixels) -> list[zmq.Frame]:
-        """One request and its answer; raises CallError."""
-        self.post(head, *parts)
-        return self.collect()
 
     def post(self, head: Mapping[str, object], *parts: Pixels) -> None:
         """A request; its answer has to be collected before the next. Raises CallError."""
@@ -234,7 +230,8 @@ class SharedMemory(ZmqFrames):
 
     def exchange(self, slot: Slot) -> tuple[Slot, zmq.Frame]:
         """Have this slot's frame changed; the slot with the changed frame, and the head of its answer."""
-        (head,) = self.ask(slot.head)
+        self.post(slot.head)
+        (head,) = self.collect()
         return slot, head
 
     def close(self) -> None:

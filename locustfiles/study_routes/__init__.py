@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Mapping
 
-from locustfiles.routes import ROUTES, Route
+from locustfiles.routes import ROUTES, Route, by_name
 from locustfiles.study_routes import base, clients, distance, encodings, endpoint, fiveway, frames, torchserve
 from locustfiles.study_routes.format import ROWS as FORMAT_ROWS
 
@@ -25,10 +25,10 @@ STUDY_ROUTES: Mapping[str, Mapping[str, Route]] = {
 """Study -> name of a row -> the way to ask."""
 _SIZES = {"encodings": encodings.MANY, "distance": distance.LIST, "frames": frames.HD}
 
-WAYS: Mapping[str, Route] = (
-    dict(ROUTES)
-    | {name: row for rows in STUDY_ROUTES.values() for name, row in rows.items()}
-    | {row.name: row for rows in clients.ASKED_BY.values() for row in rows.values()}
+WAYS = by_name(
+    *ROUTES.values(),
+    *(row for rows in STUDY_ROUTES.values() for row in rows.values()),
+    *(row for rows in clients.ASKED_BY.values() for row in rows.values()),
 )
 
 
