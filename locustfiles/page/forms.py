@@ -27,7 +27,7 @@ NO_DEFAULT = "Default"
 """The form's name for no shape."""
 
 
-def teach(environment: Environment, web_ui: WebUI, matrix: shape.Matrix, results: Path = RESULTS) -> None:
+def teach(environment: Environment, web_ui: WebUI, matrix: shape.Matrix) -> None:
     """Add the shape to the page's list, check its forms, and serve the last report."""
     assert web_ui.app
     assert environment.parsed_options
@@ -48,7 +48,7 @@ def teach(environment: Environment, web_ui: WebUI, matrix: shape.Matrix, results
     @web_ui.auth_required_if_enabled
     def report() -> Response:
         """It serves this one file only: no part of the request is used as a path."""
-        newest = last_report(results)
+        newest = last_report()
         if newest is None:
             none = "There is no report yet. Make one with ./scripts/bench fiveway --quick\n"
             return Response(none, 404, mimetype="text/plain")
@@ -78,12 +78,12 @@ def _check(environment: Environment, matrix: shape.Matrix) -> None:
         raise BadSetting(f"unknown shape class {chosen}: choose {NO_DEFAULT} or {shape.NAME}")
 
 
-def last_report(results: Path) -> Path | None:
+def last_report() -> Path | None:
     """The newest report: of the latest date, and on that date the one written last."""
     found = [
         path
-        for path in results.glob("[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]/*/*/report.html")
+        for path in RESULTS.glob("[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]/*/*/report.html")
         # A link in results/ may lead to another file of results/, and nowhere else.
-        if path.is_file() and path.resolve().is_relative_to(results.resolve())
+        if path.is_file() and path.resolve().is_relative_to(RESULTS.resolve())
     ]
     return max(found, key=lambda path: (path.parts[-4], path.stat().st_mtime), default=None)

@@ -35,23 +35,7 @@ from numpy.typing import NDArray
 
 from locustfiles.answers import WrongAnswer
 from locustfiles.clients import BOTH, UNARY, Answer, Client, Payload
-from locustfiles.clients.frames import (
-    BASE64,
-    BOUNDARY,
-    HEX,
-    JPEG,
-    MULTIPART,
-    PYBASE64,
-    Changed,
-    DoubleBuffered,
-    Form,
-    GrpcFrames,
-    HttpFrames,
-    InProcess,
-    Pixels,
-    SharedMemory,
-    ZmqFrames,
-)
+from locustfiles.clients import frames as clients
 from locustfiles.payloads import PHOTOS, Images, photos
 from locustfiles.routes import Format, Route, by_name
 
@@ -93,22 +77,22 @@ def encode(images: Images) -> Payload:
 
 def exact(answer: Answer, images: int) -> None:
     """The whole frame, inverted."""
-    assert isinstance(answer, Changed)
+    assert isinstance(answer, clients.Changed)
     if answer.crc32 != answer.wanted:
         raise WrongAnswer("not the frame that was sent, inverted")
 
 
 def near(answer: Answer, images: int) -> None:
     """A sample of the pixels is close to those of the frame, inverted."""
-    assert isinstance(answer, Changed)
+    assert isinstance(answer, clients.Changed)
     found, sent = (frame[::37, ::31].astype(np.float32) for frame in (answer.frame, answer.sent))
     if (far := float(np.abs(found - (255 - sent)).mean())) > TOLERANCE:
         raise WrongAnswer(f"on average {far:.1f} of 255 away from the frame that was sent, inverted")
 
 
-def read(answer: Answer) -> Pixels:
+def read(answer: Answer) -> clients.Pixels:
     """The changed frame: it is decoded already."""
-    assert isinstance(answer, Changed)
+    assert isinstance(answer, clients.Changed)
     return answer.frame
 
 
@@ -119,23 +103,23 @@ def _row(name: str, path: str, client: Callable[..., Client], protocol: str, kin
     return Route(name, path, server, replace(form, **more), asks="frame", modelless=True)
 
 
-def _text(name: str, how: Form, **more: Any) -> Route:
+def _text(name: str, how: clients.Form, **more: Any) -> Route:
     path = f"/frames/{name.rpartition('-')[2]}"
-    return _row(name, path, partial(HttpFrames, how), "HTTP", "application/json", **more)
+    return _row(name, path, partial(clients.HttpFrames, how), "HTTP", "application/json", **more)
 
 
 _SERVICE = "/fiveway.transport.v1.FrameService"
-_FORM = f"multipart/form-data; boundary={BOUNDARY}"
+_FORM = f"multipart/form-data; boundary={clients.BOUNDARY}"
 ROWS = by_name(
-    _row("frames-in-process", "", InProcess, "none"),
-    _row("frames-shm-zmq", "zmq", SharedMemory, "ZeroMQ"),
-    _row("frames-shm-zmq-double", "zmq", DoubleBuffered, "ZeroMQ"),
-    _row("frames-zmq", "zmq", ZmqFrames, "ZeroMQ"),
-    _row("frames-grpc", f"{_SERVICE}/Change", partial(GrpcFrames, UNARY), "gRPC"),
-    _row("frames-grpc-stream", f"{_SERVICE}/ChangeStream", partial(GrpcFrames, BOTH), "gRPC", messages=BOTH),
-    _text("frames-http-jpeg", JPEG, check=near, tolerance=TOLERANCE),
-    _text("frames-http-pybase64", PYBASE64),
-    _text("frames-http-base64", BASE64),
-    _text("frames-http-hex", HEX),
-    _row("frames-http-multipart", "/frames/multipart", partial(HttpFrames, MULTIPART), "HTTP", _FORM),
+    _row("frames-in-process", "", clients.InProcess, "none"),
+    _row("frames-shm-zmq", "zmq", clients.SharedMemory, "ZeroMQ"),
+    _row("frames-shm-zmq-double", "zmq", clients.DoubleBuffered, "ZeroMQ"),
+    _row("frames-zmq", "zmq", clients.ZmqFrames, "ZeroMQ"),
+    _row("frames-grpc", f"{_SERVICE}/Change", partial(clients.GrpcFrames, UNARY), "gRPC"),
+    _row("frames-grpc-stream", f"{_SERVICE}/ChangeStream", partial(clients.GrpcFrames, BOTH), "gRPC", messages=BOTH),
+    _text("frames-http-jpeg", clients.JPEG, check=near, tolerance=TOLERANCE),
+    _text("frames-http-pybase64", clients.PYBASE64),
+    _text("frames-http-base64", clients.BASE64),
+    _text("frames-http-hex", clients.HEX),
+    _row("frames-http-multipart", "/frames/multipart", partial(clients.HttpFrames, clients.MULTIPART), "HTTP", _FORM),
 )

@@ -58,7 +58,6 @@ def test_a_choice_that_cannot_be_run_is_refused(changes: dict[str, str], routes:
         ({"host": "http://edge"}, "jpeg-http", "edge:80"),
         ({"host": "http://[::1]:8080"}, "jpeg-http", "[::1]:8080"),
         ({"target": "direct"}, "trt-grpc", "triton:8001"),
-        ({"target": "direct"}, "jpeg-http", "jpeg-http:8000"),
         ({"target": "http://10.0.0.7:8080"}, "typed-http", "10.0.0.7:8080"),
     ],
 )
