@@ -28,6 +28,11 @@ class Server(ThreadingTCPServer):
         self.address = f"127.0.0.1:{self.server_address[1]}"
         self.accepted = 0
         self.errors: list[str] = []
+        self.events: list[Event] = []
+
+    def seen[E: Event](self, kind: type[E]) -> list[E]:
+        """The events of this kind, of all connections."""
+        return [event for event in self.events if isinstance(event, kind)]
 
 
 class Peer(BaseRequestHandler):
@@ -46,6 +51,7 @@ class Peer(BaseRequestHandler):
             while received := self.socket.recv(65536):
                 try:
                     for event in self.h2.receive_data(received):
+                        self.server.events.append(event)
                         if not self.server.script(self, event):
                             self.echo(event)
                 except ProtocolError as error:

@@ -1,6 +1,7 @@
 """The light gRPC client: against grpcio's server, and against a server of HTTP/2 that says when a rule is broken."""
 
 import contextlib
+import itertools
 import socket
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -23,13 +24,8 @@ LARGE = bytes(range(256)) * 80_000
 """20 MB: more than the windows, the buffers of a socket, and what one sendmsg takes."""
 
 
-@contextlib.contextmanager
-def client(address: str, deadline_s: float = 20, **metadata: str) -> Iterator[GrpcClient]:
-    made = GrpcClient(Endpoint(address, METHOD, metadata, deadline_s=deadline_s))
-    try:
-        yield made
-    finally:
-        made.close()
+def client(address: str, deadline_s: float = 20, **metadata: str) -> contextlib.AbstractContextManager[GrpcClient]:
+    return contextlib.closing(GrpcClient(Endpoint(address, METHOD, metadata, deadline_s=deadline_s)))
 
 
 @contextlib.contextmanager
@@ -71,29 +67,25 @@ def when_asked(answer: Answer) -> Callable[[Peer, Event], bool]:
     return script
 
 
-class Echo(grpc.GenericRpcHandler):
-    """Answers what it is asked, with metadata before and after; an error for a message that begins with one's code."""
-
-    def service(self, details: grpc.HandlerCallDetails) -> "grpc.RpcMethodHandler[bytes, bytes] | None":
-        return grpc.unary_unary_rpc_method_handler(self.answer) if details.method == METHOD else None
-
-    def answer(self, body: bytes, context: grpc.ServicerContext) -> bytes:
-        asked = dict(context.invocation_metadata())
-        remaining = context.time_remaining()
-        assert remaining is not None
-        context.send_initial_metadata((("x-asked", str(asked.get("x-route"))), ("x-both", "before")))
-        context.set_trailing_metadata((("x-seconds", f"{remaining:.0f}"), ("x-both", "after")))
-        if body.startswith(b"abort"):
-            code = next(code for code in grpc.StatusCode if code.value[0] == body[5])
-            context.abort(code, "50 % of a fünf\nis gone")
-        return body
+def echo(body: bytes, context: grpc.ServicerContext) -> bytes:
+    """What it is asked, with metadata before and after; an error for a message that begins with one's code."""
+    asked = dict(context.invocation_metadata())
+    remaining = context.time_remaining()
+    assert remaining is not None
+    context.send_initial_metadata((("x-asked", str(asked.get("x-route"))), ("x-both", "before")))
+    context.set_trailing_metadata((("x-seconds", f"{remaining:.0f}"), ("x-both", "after")))
+    if body.startswith(b"abort"):
+        code = next(code for code in grpc.StatusCode if code.value[0] == body[5])
+        context.abort(code, "50 % of a fünf\nis gone")
+    return body
 
 
 @pytest.fixture(scope="module")
 def grpcio() -> Iterator[str]:
     """The address of grpcio's server."""
     server = grpc.server(ThreadPoolExecutor(32), options=[("grpc.max_receive_message_length", -1)])
-    server.add_generic_rpc_handlers((Echo(),))
+    methods: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {"Method": grpc.unary_unary_rpc_method_handler(echo)}
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("package.Service", methods),))
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     yield f"127.0.0.1:{port}"
@@ -142,48 +134,36 @@ def test_a_server_of_something_else(text: bytes) -> None:
 
 def test_calls_at_the_same_time_share_a_connection_and_its_limits() -> None:
     """Windows of a few bytes, two streams at once, no table of headers: nothing is broken, mixed up or left waiting."""
-    running: set[int] = set()
-    most = 0
-
-    def count(_: Peer, event: Event) -> bool:
-        nonlocal most
-        if isinstance(event, RequestReceived):
-            running.add(event.stream_id)
-            most = max(most, len(running))
-        elif isinstance(event, StreamEnded):
-            running.remove(event.stream_id)
-        return False
-
     small: dict[SettingCodes | int, int] = {
         SettingCodes.INITIAL_WINDOW_SIZE: 1000,
         SettingCodes.MAX_CONCURRENT_STREAMS: 2,
         SettingCodes.HEADER_TABLE_SIZE: 0,
     }
     bodies = [bytes([number]) * (number * 9_000) for number in range(16)]
-    with serving(count, small) as server, client(server.address) as asked:
+    with serving(settings=small) as server, client(server.address) as asked:
         ask(asked, b"the settings are known from here on")
         calls = [gevent.spawn(ask, asked, body) for body in bodies]
         gevent.joinall(calls, timeout=20, raise_error=True)
         assert [call.value for call in calls] == bodies
-        assert (server.accepted, most) == (1, 2)
+        assert server.accepted == 1
+        begun_or_over = [event for event in server.events if isinstance(event, RequestReceived | StreamEnded)]
+        running = itertools.accumulate(1 if isinstance(event, RequestReceived) else -1 for event in begun_or_over)
+        assert max(running) == 2
 
 
 def test_settings_change_while_a_request_is_on_its_way() -> None:
     """The window shrinks below what has been sent and opens again. A ping in between is answered."""
-    pinged: list[bytes] = []
 
     def change(peer: Peer, event: Event) -> bool:
         if isinstance(event, DataReceived) and not peer.bodies[event.stream_id]:
             peer.h2.update_settings({SettingCodes.INITIAL_WINDOW_SIZE: 100})
             peer.h2.ping(b"12345678")
-        elif isinstance(event, PingAckReceived):
-            pinged.append(event.ping_data)
         return False
 
     with serving(change) as server, client(server.address) as asked:
         assert ask(asked, LARGE[:300_000]) == LARGE[:300_000]
         assert ask(asked, LARGE[:3_000]) == LARGE[:3_000]
-        assert pinged == [b"12345678"] * 2
+        assert [event.ping_data for event in server.seen(PingAckReceived)] == [b"12345678"] * 2
 
 
 def resets(code: ErrorCodes) -> Answer:
@@ -220,37 +200,32 @@ GOOD = [*LEADING, ("grpc-status", "0")]
 def test_an_error_before_the_request_is_over(answer: Answer, error: str) -> None:
     """A reset, a refusal, what is not gRPC: the rest is not sent, and a server that did not reset the call is told so.
     The connection goes on."""
-    told: list[int] = []
 
     def script(peer: Peer, event: Event) -> bool:
         if isinstance(event, RequestReceived) and event.stream_id == 1:
             answer(peer, 1)
         elif isinstance(event, DataReceived) and event.stream_id == 1:
             peer.h2.acknowledge_received_data(event.flow_controlled_length, 1)
-        elif isinstance(event, StreamReset):
-            told.append(event.error_code)
         return getattr(event, "stream_id", None) == 1
 
     with serving(script, {SettingCodes.INITIAL_WINDOW_SIZE: 10}) as server, client(server.address) as asked:
         assert refused(asked, LARGE).startswith(error)
         asked_again(asked)
         assert server.accepted == 1
+        told = [event.error_code for event in server.seen(StreamReset)]
         assert told == ([] if "reset the call" in error or error.endswith(": ") else [ErrorCodes.CANCEL])
 
 
 def test_a_call_that_is_given_up_is_cancelled() -> None:
     """By its deadline: the server is told, and its late answer is dropped."""
-    told: list[int] = []
 
-    def late(peer: Peer, event: Event) -> bool:
-        if isinstance(event, StreamReset):
-            told.append(event.stream_id)
+    def late(_: Peer, event: Event) -> bool:
         return isinstance(event, StreamEnded) and event.stream_id == 1
 
     with serving(late) as server, client(server.address, 0.3) as asked:
         assert refused(asked).startswith("DEADLINE_EXCEEDED: ")
         asked_again(asked)
-        assert (told, server.accepted) == ([1], 1)
+        assert ([event.stream_id for event in server.seen(StreamReset)], server.accepted) == ([1], 1)
 
 
 def test_a_server_that_goes_away_is_asked_again_on_another_connection() -> None:
@@ -323,15 +298,9 @@ def test_headers_and_trailers_of_many_frames() -> None:
 def test_the_server_may_send_as_much_as_it_has_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     """The connection's window is renewed."""
     monkeypatch.setattr(http2, "RENEW", 10_000)
-    renewed: list[int] = []
-
-    def note(_: Peer, event: Event) -> bool:
-        if isinstance(event, WindowUpdated) and event.stream_id == 0 and event.delta:
-            renewed.append(event.delta)
-        return False
-
-    with serving(note) as server, client(server.address) as asked:
+    with serving() as server, client(server.address) as asked:
         for _ in range(3):
             ask(asked, bytes(9_000))
+        renewed = [event.delta for event in server.seen(WindowUpdated) if event.stream_id == 0 and event.delta]
         assert len(renewed) == 2  # the first is of the connection's beginning
         assert renewed[1] > 18_000
