@@ -66,9 +66,12 @@ class Route:
     """For such a row that differs in the client only: its name; empty: this project's own client."""
     method: str = "POST"
     asks: str = ""
-    """If answers are not embeddings: what is asked, in one word. Answers to the same word are equal once read."""
-    modelless: bool = False
-    """Its server has no model: it answers whatever is served."""
+    """If its server has no model: what is asked, in one word. Answers to the same word are equal once read."""
+
+    @property
+    def modelless(self) -> bool:
+        """Its server has no model, so answers are not embeddings: it answers whatever is served."""
+        return bool(self.asks)
 
     def asked_as(self, ending: str, form: Format, client: str = "") -> "Route":
         """A study's row that asks this route in another format, or by another client."""

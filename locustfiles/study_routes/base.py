@@ -86,7 +86,7 @@ def _http(way: str, kind: str, prefix: str = "", http2: bool | None = None) -> R
     if kind == BINARY:
         form = replace(form, encode=payloads.jpeg, headers={"content-type": "image/jpeg"})
         path += f"?entries={ENTRIES}"
-    return Route(f"{way}-{kind}", path, "echo-http:8000", form, of="echo-http", asks=_asks(kind), modelless=True)
+    return Route(f"{way}-{kind}", path, "echo-http:8000", form, of="echo-http", asks=_asks(kind))
 
 
 def _grpc(way: str, kind: str, *, messages: str = UNARY, entries: int = ENTRIES, grpcio: bool = True) -> Route:
@@ -102,7 +102,7 @@ def _grpc(way: str, kind: str, *, messages: str = UNARY, entries: int = ENTRIES,
         messages=messages,
     )
     path = f"/fiveway.transport.v1.BaseService/{method}"
-    return Route(f"{way}-{kind}", path, "echo-grpc:50051", form, of="echo-grpc", asks=_asks(kind), modelless=True)
+    return Route(f"{way}-{kind}", path, "echo-grpc:50051", form, of="echo-grpc", asks=_asks(kind))
 
 
 def _asks(kind: str) -> str:

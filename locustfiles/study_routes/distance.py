@@ -114,7 +114,7 @@ that has begun, so a list takes two round trips; only a stream of messages is li
 def _rest(name: str, encoding: str, check: Check, read: Callable[[Answer], Vectors]) -> Route:
     path = f"/transport/vectors/{encoding}?count={{size}}"
     form = Format("HTTP", _get, check, read)
-    return Route(name, path, "echo-http:8000", form, of="echo-http", method="GET", asks="vectors", modelless=True)
+    return Route(name, path, "echo-http:8000", form, of="echo-http", method="GET", asks="vectors")
 
 
 def _grpc(name: str, *, per_message: int = 0, new: bool = False, options: Options = ()) -> Route:
@@ -123,7 +123,7 @@ def _grpc(name: str, *, per_message: int = 0, new: bool = False, options: Option
     form = Format("gRPC", encode, check_protobuf, read, grpcio=True, options=options)
     form = replace(form, client=_new_channel if new else None, messages=ANSWERS if per_message else UNARY)
     path = f"/fiveway.transport.v1.DistanceService/{'StreamVectors' if per_message else 'ListVectors'}"
-    return Route(name, path, "echo-grpc:50051", form, of="echo-grpc", asks="vectors", modelless=True)
+    return Route(name, path, "echo-grpc:50051", form, of="echo-grpc", asks="vectors")
 
 
 JSON, GZIP, PROTOBUF = "vectors-json", "vectors-json-gzip", "vectors-protobuf"

@@ -146,7 +146,6 @@ def _row(mode: str, gateway: str, form: str) -> Route:
         of=gateway,
         # Raw, the gateway looks at no value: it answers 1.
         asks="one" if mode else "sum",
-        modelless=True,
     )
 
 

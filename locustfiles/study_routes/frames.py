@@ -100,7 +100,7 @@ def _row(name: str, path: str, client: Callable[..., Client], protocol: str, kin
     server = {"none": "in-process:0", "gRPC": "frames:50051"}.get(protocol, "frames:8000")
     headers = {"content-type": kind} if kind else {}
     form = Format(protocol, encode, exact, read, headers, max_batch=1, client=client, turns=PAN)
-    return Route(name, path, server, replace(form, **more), asks="frame", modelless=True)
+    return Route(name, path, server, replace(form, **more), asks="frame")
 
 
 def _text(name: str, how: clients.Form, **more: Any) -> Route:
