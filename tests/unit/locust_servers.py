@@ -98,8 +98,10 @@ def answering(answer: Callable[[str, str, Message, bytes], Reply]) -> Iterator[i
 
     with HttpServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, args=[0.01], daemon=True).start()
-        yield server.server_port
-        server.shutdown()
+        try:
+            yield server.server_port
+        finally:  # else its thread would go round for ever on a closed socket
+            server.shutdown()
 
 
 class StandIn:
