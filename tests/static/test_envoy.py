@@ -11,6 +11,7 @@ import itertools
 import json
 import os
 import re
+import shlex
 import shutil
 import socket
 import subprocess
@@ -19,7 +20,7 @@ import time
 from collections.abc import Iterator
 from concurrent import futures
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,8 @@ def clusters() -> Iterator[tuple[str, tuple[str, int, bool]]]:
 
 
 CLUSTERS = dict(clusters())
+Ports = dict[tuple[str, int], int]
+"""A server's host and port in the config: the port of this machine in its place."""
 KSERVE = "/inference.GRPCInferenceService/"
 TORCHSERVE = "/org.pytorch.serve.grpc.inference.InferenceAPIsService/"
 JSON = ("-H", "content-type: application/json")
@@ -94,20 +97,18 @@ class FakeGrpc(grpc.GenericRpcHandler):
         self.name = name
 
     def service(self, details: grpc.HandlerCallDetails) -> "grpc.RpcMethodHandler[bytes, bytes]":
-        method, metadata = details.method, dict(details.invocation_metadata)
+        method, metadata = details.method, dict[str, Any](details.invocation_metadata)
 
         def answer(request: bytes, context: grpc.ServicerContext) -> bytes:
-            found = metadata.get("x-fail-bin", b"")
-            fail = found if isinstance(found, str) else found.decode()
+            fail = metadata.get("x-fail-bin", b"").decode()
+            code, colon, message = fail.partition(":")
             if fail == "deadline?":
                 context.abort(grpc.StatusCode.DATA_LOSS, f"deadline in {context.time_remaining():.1f} s")
-            if fail == "hang":
+            elif fail == "hang":
                 time.sleep(1)
-                fail = ""
-            if fail.startswith("{"):
+            elif fail.startswith("{"):
                 return inference_pb2.PredictionResponse(prediction=fail.encode()).SerializeToString()
-            if fail:
-                code, _, message = fail.partition(":")
+            elif colon:
                 context.abort(grpc.StatusCode[code], message)
             return request if len(request) > MIB else f"{self.name} {method}".encode()
 
@@ -123,11 +124,12 @@ def predict(request: bytes, context: grpc.ServicerContext) -> bytes:
 
 @dataclass(frozen=True)
 class Edge:
-    """A running Envoy: the ports of its listener, inside and published, and of its read-only statistics."""
+    """A running Envoy: its ports, in the order of `PLACES`."""
 
     port: int
     statistics: int
     published: int
+    admin: int
 
     def curl(self, path: str, *arguments: str, version: str = "--http1.1", data: bytes = b"") -> tuple[int, str, Any]:
         """One request: status, lower-case header text, and the body (parsed where it is JSON)."""
@@ -174,14 +176,16 @@ def serve_grpc(name: str) -> Iterator[int]:
     server.stop(0)
 
 
+PLACES = (("0.0.0.0", 8080), ("0.0.0.0", 9901), ("0.0.0.0", 18080), ("127.0.0.1", 9900))
+
+
 @contextmanager
-def envoy(folder: Path, theirs: dict[tuple[str, int], int], config: str = "") -> Iterator[tuple[int, int, int]]:
-    """A running Envoy before the servers at these ports; yields Edge's ports. `config` in place of the file's own."""
-    places = (("0.0.0.0", 8080), ("0.0.0.0", 9901), ("0.0.0.0", 18080), ("127.0.0.1", 9900))
-    ours = {place: free_port() for place in places}
+def envoy(folder: Path, theirs: Ports, config: str = "") -> Iterator[Edge]:
+    """A running Envoy before the servers at these ports. `config` in place of the file's own."""
+    edge = Edge(*(free_port() for _ in PLACES))
     text = (config or CONFIG.read_text()).replace("/etc/envoy/", f"{folder}/")
-    text = text.replace("destination_port: 18080", f"destination_port: {ours[('0.0.0.0', 18080)]}")
-    for (host, port), here in (theirs | ours).items():
+    text = text.replace("destination_port: 18080", f"destination_port: {edge.published}")
+    for (host, port), here in (theirs | dict(zip(PLACES, astuple(edge), strict=True))).items():
         old, new = f"address: {host}, port_value: {port} ", f"address: 127.0.0.1, port_value: {here} "
         assert old in text, f"the config has no {old}"
         text = text.replace(old, new)
@@ -192,16 +196,13 @@ def envoy(folder: Path, theirs: dict[tuple[str, int], int], config: str = "") ->
         shutil.copy(file, folder / "samples")
     (folder / "envoy.yaml").write_text(text)
     with (folder / "log").open("wb") as log:
-        options = ("--log-level", "warn", "--concurrency", "1", "--disable-hot-restart")
-        command = ["envoy", "-c", str(folder / "envoy.yaml"), *options]
+        command = shlex.split(f"envoy -c {folder}/envoy.yaml --log-level warn --concurrency 1 --disable-hot-restart")
         environment = os.environ | {"LOCUST_PORT": LOCUST_PORT}
         process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
-    listener, statistics, published, _ = ours.values()
-    retry = ("--retry", "100", "--retry-connrefused", "--retry-max-time", "30")
-    ready = ["curl", "-sf", *retry, f"http://127.0.0.1:{statistics}/ready"]
+    ready = f"curl -sf --retry 100 --retry-connrefused --retry-max-time 30 http://127.0.0.1:{edge.statistics}/ready"
     try:
-        assert subprocess.run(ready, check=False).returncode == 0, (folder / "log").read_text()
-        yield listener, statistics, published
+        assert subprocess.run(shlex.split(ready), check=False).returncode == 0, (folder / "log").read_text()
+        yield edge
     finally:
         process.terminate()
         assert process.wait(10) == 0
@@ -213,12 +214,20 @@ def envoy(folder: Path, theirs: dict[tuple[str, int], int], config: str = "") ->
 @pytest.fixture(scope="module")
 def edge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Edge]:
     with ExitStack() as running:
-        theirs: dict[tuple[str, int], int] = {}
-        for host, port, is_grpc in CLUSTERS.values():
-            if (host, port) not in theirs:
-                serve = serve_grpc(host) if is_grpc else http_server(fake_http(host))
-                theirs[host, port] = running.enter_context(serve)
-        yield Edge(*running.enter_context(envoy(tmp_path_factory.mktemp("envoy"), theirs)))
+        theirs: Ports = {}
+        for host, port, is_grpc in set(CLUSTERS.values()):
+            serve = serve_grpc(host) if is_grpc else http_server(fake_http(host))
+            theirs[host, port] = running.enter_context(serve)
+        yield running.enter_context(envoy(tmp_path_factory.mktemp("envoy"), theirs))
+
+
+@contextmanager
+def before_triton(folder: Path, config: str) -> Iterator[Edge]:
+    """An Envoy of its own with another config, before Triton and the JPEG server alone."""
+    with http_server(fake_http("triton")) as http, serve_grpc("triton") as rpc:
+        theirs = {("triton", 8000): http, ("jpeg-http", 8000): http, ("triton", 8001): rpc}
+        with envoy(folder, theirs, config) as edge:
+            yield edge
 
 
 def test_one_name_per_route() -> None:
@@ -340,7 +349,7 @@ def test_nothing_else_can_be_asked_by_a_browser(edge: Edge, path: str) -> None:
     assert edge.curl(HEALTH, "-X", "OPTIONS", "-H", "origin: http://elsewhere")[0] == 404
 
 
-REFLECTION = "ServerReflection/ServerReflectionInfo"
+REFLECTION = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
 GRPC_SERVED = [
     ("onnx-grpc", f"{KSERVE}ServerMetadata", {}),
     ("onnx-grpc", f"{KSERVE}ModelStreamInfer", {}),
@@ -351,8 +360,8 @@ GRPC_SERVED = [
     ("echo-grpc", "/fiveway.transport.v1.DistanceService/StreamVectors", {}),
     ("seldon-grpc", "/seldon.protos.Seldon/Predict", {}),
     ("typed-grpc", "/grpc.health.v1.Health/Watch", {}),
-    ("typed-grpc", f"/grpc.reflection.v1.{REFLECTION}", {}),
-    ("typed-grpc", f"/grpc.reflection.v1alpha.{REFLECTION}", {}),
+    ("typed-grpc", REFLECTION, {}),
+    ("typed-grpc", REFLECTION.replace("v1", "v1alpha"), {}),
 ]
 
 
@@ -624,64 +633,55 @@ def as_started(folder: Path, **settings: str) -> "subprocess.CompletedProcess[st
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize("address", ["0.0.0.0", "10.0.0.5", "::"])
-def test_an_address_of_others_needs_a_key_or_a_word(address: str, tmp_path: Path) -> None:
-    """Else the edge does not start, and says what to set."""
-    done = as_started(tmp_path, BIND_ADDRESS=address, OPEN_TO_ANYONE="no")
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "set API_KEY, or OPEN_TO_ANYONE=yes" in done.stderr
-    for more in ({"API_KEY": KEY}, {"OPEN_TO_ANYONE": "yes"}):
-        assert "listeners:" in as_started(tmp_path, BIND_ADDRESS=address, **more).stdout
-    assert as_started(tmp_path, BIND_ADDRESS="127.0.0.1").stdout == CONFIG.read_text()
+@pytest.mark.parametrize(
+    ("settings", "file", "says"),
+    [
+        *(({"BIND_ADDRESS": address}, "", "set API_KEY, or OPEN_TO_ANYONE=yes") for address in ("0.0.0.0", "::")),
+        ({"BIND_ADDRESS": "10.0.0.5", "OPEN_TO_ANYONE": "no"}, "", "set API_KEY, or OPEN_TO_ANYONE=yes"),
+        *(({"API_KEY": key}, "", "16 to 128 letters") for key in ("short", "sixteen/or/more/of/them", "x" * 129)),
+        ({"API_KEY": 'quoted"quoted"quoted'}, "", "16 to 128 letters"),
+        *(({}, half, "go together") for half in ("tls_cert", "tls_key")),
+    ],
+)
+def test_an_edge_that_may_not_start(settings: dict[str, str], file: str, says: str, tmp_path: Path) -> None:
+    """Open to others without a key or a word for it, with a key that cannot be one (its length, or characters that mean
+    something in a header or the config), or with half a certificate: it says what to set."""
+    if file:
+        (tmp_path / file).write_text("PEM")
+    done = as_started(tmp_path, **settings)
+    assert (done.returncode, done.stdout, says in done.stderr) == (1, "", True)
 
 
-@pytest.mark.parametrize("key", ["short", "sixteen/or/more/of/them", 'quoted"quoted"quoted', "x" * 129])
-def test_a_key_that_cannot_be_one_is_refused(key: str, tmp_path: Path) -> None:
-    """Too short or too long, or with characters that mean something in a header or in the config."""
-    done = as_started(tmp_path, API_KEY=key)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "16 to 128 letters" in done.stderr
+@pytest.mark.parametrize("more", [{"API_KEY": KEY}, {"OPEN_TO_ANYONE": "yes"}, {"BIND_ADDRESS": "127.0.0.1"}])
+def test_an_edge_that_may_start(more: dict[str, str], tmp_path: Path) -> None:
+    """With a key, with the word, or for this machine alone; without a key it gets the config as it is."""
+    got = as_started(tmp_path, **{"BIND_ADDRESS": "0.0.0.0"} | more).stdout
+    assert "listeners:" in got
+    assert (got == CONFIG.read_text()) is ("API_KEY" not in more)
 
 
 def test_nothing_passes_without_the_key(tmp_path: Path) -> None:
     """Every route of the table, what is answered by Envoy itself, and what is not there: 401 or UNAUTHENTICATED in the
     route's own form. With it they pass, and the servers do not see it."""
-    with ExitStack() as running:
-        theirs = {("triton", 8000): running.enter_context(http_server(fake_http("triton")))}
-        theirs[("triton", 8001)] = running.enter_context(serve_grpc("triton"))
-        (tmp_path / "made").mkdir()
-        config = as_started(tmp_path / "made", API_KEY=KEY).stdout
-        locked = Edge(*running.enter_context(envoy(tmp_path, theirs, config)))
-        for path in (
-            "/",
-            "/samples/otter.jpg",
-            "/docs",
-            "/health",
-            "/v2",
-            "/v2/models/m/infer",
-            "/v1/predict",
-            "/nothing",
-            *ANY_PATH,
-        ):
-            for wrong in (
-                (),
-                ("-H", "x-api-key: no"),
-                ("-H", f"authorization: Basic {KEY}"),
-                ("-H", f"cookie: api_key={KEY}"),
-            ):
-                status, _, body = locked.curl(path, *wrong)
-                assert (status, "the key is missing or wrong" in said(path, body)) == (401, True), (path, wrong)
-        for method in ("ModelInfer", "ServerLive", "ModelStreamInfer"):
-            assert locked.call(KSERVE + method).startswith("UNAUTHENTICATED: the key is missing")
-        assert locked.call("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo").startswith("UNAUTHENTICATED")
+    (tmp_path / "made").mkdir()
+    config = as_started(tmp_path / "made", API_KEY=KEY).stdout
+    wrong = ("x-api-key: no", f"authorization: Basic {KEY}", f"cookie: api_key={KEY}", "accept: */*")
+    right = (("-H", f"x-api-key: {KEY}"), ("-H", f"authorization: Bearer {KEY}"), ("--url-query", f"api_key={KEY}"))
+    with before_triton(tmp_path, config) as locked:
+        for path in ("/", "/samples/otter.jpg", "/docs", "/health", "/v2", "/v1/predict", "/nothing", *ANY_PATH):
+            for header in wrong:
+                status, _, body = locked.curl(path, "-H", header)
+                assert (status, "the key is missing or wrong" in said(path, body)) == (401, True), (path, header)
+        for method in (f"{KSERVE}ModelInfer", f"{KSERVE}ServerLive", f"{KSERVE}ModelStreamInfer", REFLECTION):
+            assert locked.call(method).startswith("UNAUTHENTICATED: the key is missing")
         assert locked.call(KSERVE + "ServerLive", authorization=f"Bearer {KEY}").startswith("triton ")
-        for right in (("-H", f"x-api-key: {KEY}"), ("-H", f"authorization: Bearer {KEY}")):
-            assert locked.curl("/v2", *right)[::2] == (200, {"server": "triton", "path": "/v2"})
-        assert locked.curl(f"/v2?api_key={KEY}")[::2] == (200, {"server": "triton", "path": "/v2"})
+        for key in right:
+            assert locked.curl("/v2", *key)[::2] == (200, {"server": "triton", "path": "/v2"})
 
 
 EVERY_CLIENT = """
 import sys, locust
+from functools import partial
 from locustfiles.clients import CallError, Endpoint, Payload
 from locustfiles.clients.grpc import GrpcClient
 from locustfiles.clients.grpcio import GrpcioClient
@@ -689,18 +689,18 @@ from locustfiles.clients.http import HttpClient
 from locustfiles.clients.python_http import FastHttpClient, HttpxClient, RequestsClient
 from locustfiles.serving import get_json
 body = b"x" * 3_000_000
+def send(client, path, address):
+    return client(Endpoint(address, path)).send(Payload(body, 1)).body == body
+HTTP, GRPC = (HttpClient, HttpxClient, RequestsClient, FastHttpClient), (GrpcClient, GrpcioClient)
+calls = {client: partial(send, client, "/v2/models/m/infer") for client in HTTP}
+calls |= {client: partial(send, client, "/inference.GRPCInferenceService/ModelInfer") for client in GRPC}
+calls[get_json] = lambda address: get_json(address, "/v2")["server"] == "triton"
 for address in sys.argv[1:]:
-    for client in (HttpClient, HttpxClient, RequestsClient, FastHttpClient, GrpcClient, GrpcioClient):
-        path = "/v2/models/m/infer" if "Http" in client.__name__ or client is RequestsClient else "%sModelInfer"
+    for client, call in calls.items():
         try:
-            said = client(Endpoint(address, path)).send(Payload(body, 1)).body == body
+            print(client.__name__, call(address))
         except CallError as error:
-            said = str(error)
-        print(client.__name__, said)
-    try:
-        print("get_json", get_json(address, "/v2")["server"] == "triton")
-    except CallError as error:
-        print("get_json", error)
+            print(client.__name__, error)
 """
 
 
@@ -714,10 +714,7 @@ def test_with_a_certificate_the_published_port_speaks_tls_alone(tmp_path: Path) 
     config = as_started(tmp_path / "started").stdout
     config = config.replace("/run/secrets/", f"{tmp_path}/started/")
     trust = ("--cacert", str(made / "cert.pem"))
-    with ExitStack() as running:
-        theirs = {("triton", 8000): running.enter_context(http_server(fake_http("triton")))}
-        theirs[("triton", 8001)] = running.enter_context(serve_grpc("triton"))
-        inside = Edge(*running.enter_context(envoy(tmp_path, theirs, config)))
+    with before_triton(tmp_path, config) as inside:
         published = replace(inside, port=(port := inside.published))
         assert published.curl("/v2")[::2] == (400, b"this port speaks TLS: ask https://\n")
         assert inside.curl("/v2")[0] == 200
@@ -726,33 +723,16 @@ def test_with_a_certificate_the_published_port_speaks_tls_alone(tmp_path: Path) 
             done = subprocess.run(["curl", "-sS", version, *trust, *url], capture_output=True, text=True, check=True)
             assert json.loads(done.stdout)["server"] == "triton"
 
-        def every_client(*addresses: str, **environment: str) -> list[str]:
-            code = EVERY_CLIENT.replace("%s", KSERVE)
-            done = subprocess.run(
-                [sys.executable, "-c", code, *addresses],
-                env=os.environ | environment,
-                capture_output=True,
-                text=True,
-                check=True,
-            )
-            return done.stdout.splitlines()
+        def every_client(trust: Path, *addresses: str) -> list[str]:
+            command, environment = [sys.executable, "-c", EVERY_CLIENT, *addresses], os.environ | {"TLS_CA": str(trust)}
+            return subprocess.check_output(command, env=environment, text=True).splitlines()
 
-        trusted = every_client(f"https://localhost:{port}", f"127.0.0.1:{inside.port}", TLS_CA=str(made / "cert.pem"))
+        trusted = every_client(made / "cert.pem", f"https://localhost:{port}", f"127.0.0.1:{inside.port}")
         assert [line.split()[1] for line in trusted] == ["True"] * 14, trusted
-        other = certificate(tmp_path / "other", "example.org") / "cert.pem"
-        for lines in (
-            every_client(f"https://localhost:{port}", TLS_CA=str(other)),
-            every_client(f"https://127.1:{port}", TLS_CA=str(made / "cert.pem")),
-        ):
+        other = certificate(tmp_path / "other", "example.org")
+        for folder, host in ((other, "localhost"), (made, "127.1")):
+            lines = every_client(folder / "cert.pem", f"https://{host}:{port}")
             assert [line for line in lines if re.search("connection:|UNAVAILABLE:", line)] == lines
-
-
-@pytest.mark.parametrize("half", ["cert", "key"])
-def test_half_a_certificate_is_refused(half: str, tmp_path: Path) -> None:
-    """Before Envoy starts, with what to do."""
-    (tmp_path / f"tls_{half}").write_text("PEM")
-    done = as_started(tmp_path)
-    assert (done.returncode, done.stdout, "go together" in done.stderr) == (1, "", True)
 
 
 def test_what_is_too_much_at_once_is_refused_here(tmp_path: Path) -> None:
@@ -762,33 +742,30 @@ def test_what_is_too_much_at_once_is_refused_here(tmp_path: Path) -> None:
         LIMITS, "{ max_connections: 1, max_pending_requests: 1, max_requests: 1", CONFIG.read_text()
     )
     assert found == 2
-    with http_server(fake_http("triton")) as http, serve_grpc("triton") as rpc, futures.ThreadPoolExecutor(8) as pool:
-        theirs = {("triton", 8000): http, ("jpeg-http", 8000): http, ("triton", 8001): rpc}
-        with envoy(tmp_path, theirs, config) as ports:
-            edge = Edge(*ports)
-            for path in ("/v2/models/m/infer", "/classify"):
-                several = list(pool.map(edge.post, [f"{path}?hang"] * 4, [b"{}"] * 4))
-                assert {status for status, _, _ in several} == {200, 429}
-                for _, head, body in (one for one in several if one[0] == 429):
-                    assert "send this again" in said(path, body)
-                    assert "retry-after: 1\r\n" in head
-            slow = [socket.create_connection(("127.0.0.1", edge.port)) for _ in range(4)]
-            for one in slow:
-                one.sendall(b"POST /classify HTTP/1.1\r\nhost: edge\r\ncontent-length: 999999\r\n\r\nx")
-            pages = [pool.submit(edge.curl, "/docs?hang") for _ in range(2)]
-            assert edge.post("/classify", b"photo")[0] == 200
-            assert [one.result()[0] for one in pages] == [200, 200]
-            for one in slow:
-                one.close()
-            hung = pool.submit(edge.call, KSERVE + "ModelInfer", x_fail_bin=b"hang")
-            wait_until(lambda: edge.served("onnx-grpc") == 1, "the call at the server", seconds=10, every=0.05)
-            with channel(f"127.0.0.1:{edge.port}") as opened, pytest.raises(grpc.RpcError) as refused:
-                raw_call(opened, KSERVE + "ModelInfer", b"", [], 20)
-            assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
-            hints = {one.key: one.value for one in refused.value.trailing_metadata()}
-            assert str(hints["grpc-retry-pushback-ms"]) == "1000"
-            assert edge.call("/grpc.health.v1.Health/Check", x_backend="triton").startswith("triton ")
-            assert hung.result().startswith("triton ")
+    with futures.ThreadPoolExecutor(8) as pool, before_triton(tmp_path, config) as edge:
+        for path in ("/v2/models/m/infer", "/classify"):
+            several = list(pool.map(edge.post, [f"{path}?hang"] * 4, [b"{}"] * 4))
+            assert {status for status, _, _ in several} == {200, 429}
+            for _, head, body in (one for one in several if one[0] == 429):
+                assert "send this again" in said(path, body)
+                assert "retry-after: 1\r\n" in head
+        slow = [socket.create_connection(("127.0.0.1", edge.port)) for _ in range(4)]
+        for one in slow:
+            one.sendall(b"POST /classify HTTP/1.1\r\nhost: edge\r\ncontent-length: 999999\r\n\r\nx")
+        pages = [pool.submit(edge.curl, "/docs?hang") for _ in range(2)]
+        assert edge.post("/classify", b"photo")[0] == 200
+        assert [one.result()[0] for one in pages] == [200, 200]
+        for one in slow:
+            one.close()
+        hung = pool.submit(edge.call, KSERVE + "ModelInfer", x_fail_bin=b"hang")
+        wait_until(lambda: edge.served("onnx-grpc") == 1, "the call at the server", seconds=10, every=0.05)
+        with channel(f"127.0.0.1:{edge.port}") as opened, pytest.raises(grpc.RpcError) as refused:
+            raw_call(opened, KSERVE + "ModelInfer", b"", [], 20)
+        assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        hints = {one.key: one.value for one in refused.value.trailing_metadata()}
+        assert str(hints["grpc-retry-pushback-ms"]) == "1000"
+        assert edge.call("/grpc.health.v1.Health/Check", x_backend="triton").startswith("triton ")
+        assert hung.result().startswith("triton ")
 
 
 def test_servers_that_are_not_there(tmp_path: Path) -> None:
@@ -798,8 +775,7 @@ def test_servers_that_are_not_there(tmp_path: Path) -> None:
     transport = ("/transport/structured", "/transport/vectors/json?count=1", "/api/v1.0/predictions")
     methods = (f"{echo}Structured", f"{echo}BinaryStream", vectors, "/seldon.protos.Seldon/Predict")
     # The host names of the others are those of no container here.
-    with envoy(tmp_path, {("typed-grpc", 50051): free_port()}) as ports:
-        edge = Edge(*ports)
+    with envoy(tmp_path, {("typed-grpc", 50051): free_port()}) as edge:
         for path in ("/v1/predict", *transport):
             status, _, body = edge.post(path, b"{}", *JSON)
             assert (status, body["error"]["code"]) == (503, "UNAVAILABLE")

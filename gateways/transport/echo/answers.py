@@ -19,18 +19,25 @@ MAX_VECTORS = 100_000
 _ENTRIES = tuple((f"entry {n}", 1 / (n + 1)) for n in range(MAX_ENTRIES))
 
 
-def entries[E](count: int, entry: Callable[..., E]) -> list[E]:
+def structured[A](asked: Any, entry: Callable[..., Any], answer: Callable[..., A]) -> A:
+    """The request's own fields, and the entries that it asked for."""
+    found = _entries(asked.entries, entry)
+    return answer(name=asked.name, text=asked.text, entries=found, attributes=asked.attributes)
+
+
+def received[A](image: bytes, entries: int, entry: Callable[..., Any], answer: Callable[..., A]) -> A:
+    """Length and CRC-32 of an image, which tell whether all of it arrived, and so many entries."""
+    found = _entries(entries, entry)
+    if not image:
+        raise ServeError(Status.INVALID, "the image is empty: send at least one byte")
+    return answer(size_bytes=len(image), crc32=zlib.crc32(image), entries=found)
+
+
+def _entries(count: int, entry: Callable[..., Any]) -> list[Any]:
     """The first `count` entries, each made of its label and score."""
     if not 0 <= count <= MAX_ENTRIES:
         raise ServeError(Status.INVALID, f"entries is {count}: send 0 to {MAX_ENTRIES}")
     return [entry(label=label, score=score) for label, score in _ENTRIES[:count]]
-
-
-def received[A](image: bytes, entries: list[Any], answer: Callable[..., A]) -> A:
-    """Length and CRC-32 of an image, which tell whether all of it arrived, and the entries."""
-    if not image:
-        raise ServeError(Status.INVALID, "the image is empty: send at least one byte")
-    return answer(size_bytes=len(image), crc32=zlib.crc32(image), entries=entries)
 
 
 @cache

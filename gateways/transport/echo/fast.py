@@ -76,13 +76,12 @@ async def _response(request: Request) -> Response:
 
 
 async def _structured(request: Request) -> StructuredAnswer:
-    asked = await _json(request, StructuredRequest)
-    return StructuredAnswer(asked.name, asked.text, answers.entries(asked.entries, Entry), asked.attributes)
+    return answers.structured(await _json(request, StructuredRequest), Entry, StructuredAnswer)
 
 
 async def _base64(request: Request) -> ImageAnswer:
     asked = await _json(request, Base64Request)
-    return _image(unbase64(asked.image, "image"), asked.entries)
+    return answers.received(unbase64(asked.image, "image"), asked.entries, Entry, ImageAnswer)
 
 
 async def _binary(request: Request) -> ImageAnswer:
@@ -90,11 +89,7 @@ async def _binary(request: Request) -> ImageAnswer:
     asked = request.query_params.get("entries", "0")
     if not asked.isdecimal():
         raise ServeError(Status.INVALID, f"entries is {asked!r}: send 0 to {answers.MAX_ENTRIES}")
-    return _image(await whole(request), int(asked))
-
-
-def _image(image: bytes, entries: int) -> ImageAnswer:
-    return answers.received(image, answers.entries(entries, Entry), ImageAnswer)
+    return answers.received(await whole(request), int(asked), Entry, ImageAnswer)
 
 
 async def _json[T](request: Request, kind: type[T]) -> T:

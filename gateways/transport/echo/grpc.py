@@ -22,11 +22,6 @@ OPTIONS = (ALONE, ("grpc.max_receive_message_length", 32 * 1024 * 1024))
 
 def running(address: str) -> AbstractAsyncContextManager[int]:
     """The server on `address` (host:port; port 0: a free one); gives the port."""
-    return listening(create_server(), address)
-
-
-def create_server() -> grpc.aio.Server:
-    """The server without a port."""
     server = grpc.aio.server(options=OPTIONS)
     base = {
         "Structured": _unary(pb.StructuredRequest, structured),
@@ -51,22 +46,20 @@ def create_server() -> grpc.aio.Server:
             grpc.method_handlers_generic_handler("fiveway.transport.v1.DistanceService", distance),
         )
     )
-    return server
+    return listening(server, address)
 
 
 def structured(asked: pb.StructuredRequest) -> pb.StructuredResponse:
-    """The request's own fields, and the entries that it asked for."""
-    entries = answers.entries(asked.entries, pb.Entry)
-    return pb.StructuredResponse(name=asked.name, text=asked.text, entries=entries, attributes=asked.attributes)
+    return answers.structured(asked, pb.Entry, pb.StructuredResponse)
 
 
 def base64(asked: pb.Base64Request) -> pb.Base64Response:
     image = unbase64(asked.image, "image", standard.b64decode)
-    return answers.received(image, answers.entries(asked.entries, pb.Entry), pb.Base64Response)
+    return answers.received(image, asked.entries, pb.Entry, pb.Base64Response)
 
 
 def binary(asked: pb.BinaryRequest) -> pb.BinaryResponse:
-    return answers.received(asked.image, answers.entries(asked.entries, pb.Entry), pb.BinaryResponse)
+    return answers.received(asked.image, asked.entries, pb.Entry, pb.BinaryResponse)
 
 
 def _unary[M: Message](kind: type[M], answer: Callable[[M], Message]) -> "grpc.RpcMethodHandler[bytes, Any]":

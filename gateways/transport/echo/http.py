@@ -76,17 +76,17 @@ def create_app() -> ASGIApp:
 def _add_routes(app: FastAPI) -> None:
     @app.post("/transport/structured")
     async def structured(asked: StructuredRequest) -> StructuredAnswer:
-        entries = answers.entries(asked.entries, Entry)
-        return StructuredAnswer(name=asked.name, text=asked.text, entries=entries, attributes=asked.attributes)
+        return answers.structured(asked, Entry, StructuredAnswer)
 
     @app.post("/transport/base64")
     async def base64(asked: Base64Request) -> ImageAnswer:
-        return _image(unbase64(asked.image, "image", standard.b64decode), asked.entries)
+        image = unbase64(asked.image, "image", standard.b64decode)
+        return answers.received(image, asked.entries, Entry, ImageAnswer)
 
     @app.post("/transport/binary")
     async def binary(request: Request, entries: int = 0) -> ImageAnswer:
         expect(request, *fast.BINARY)
-        return _image(await whole(request), entries)
+        return answers.received(await whole(request), entries, Entry, ImageAnswer)
 
     @app.get("/transport/vectors/{encoding}")
     async def vectors(encoding: Literal["json", "json-gzip", "protobuf"], count: int) -> Response:
@@ -98,10 +98,6 @@ def _add_routes(app: FastAPI) -> None:
         # In a thread: a large list takes a second, and zlib lets others work meanwhile.
         packed = await asyncio.to_thread(gzip.compress, encoded, GZIP_LEVEL)
         return Response(packed, headers={"content-encoding": "gzip"}, media_type="application/json")
-
-
-def _image(image: bytes, entries: int) -> ImageAnswer:
-    return answers.received(image, answers.entries(entries, Entry), ImageAnswer)
 
 
 async def _invalid(request: Request, error: Exception) -> Response:
