@@ -27,8 +27,8 @@ from gateways.jpeg_http.served import Served
 from gateways.upstreams.torch import TorchPredictor
 from gateways.web import admission
 from tests.unit.http_server import JSON, Answer, ask, http_server
-from tests.unit.tiny_model import MODEL, build, gated, jpeg, serving
-from tests.unit.upstream_servers import SIDE, Kind
+from tests.unit.tiny_model import MODEL, build, gated, jpeg
+from tests.unit.upstream_servers import SIDE, Kind, serving
 
 JPEG, FORM = "image/jpeg", "multipart/form-data; boundary=B"
 GOOD = jpeg()

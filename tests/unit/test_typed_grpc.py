@@ -5,46 +5,128 @@ Its health is the truth about its upstreams, at no cost under load; and it follo
 
 import asyncio
 import re
+import time
 from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
 from fiveway.vision.v1 import vision_pb2 as pb
+from fiveway.vision.v1 import vision_pb2_grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2
 
+from gateways.core import serving as core_serving
 from gateways.core.errors import INTERNAL_MESSAGE
-from gateways.core.serving import Serving
 from gateways.rpc import server
 from gateways.typed_grpc import health, service, upstreams
 from gateways.typed_grpc.server import running
 from gateways.upstreams.torchserve import AT_ONCE, TorchServe
 from gateways.upstreams.triton import FAILED
 from scripts.host.machine import listens
-from tests.unit.typed_gateway import (
-    BOTH,
-    GOOD,
-    NOT_SERVING,
-    OTHER,
-    REQUEST,
-    SERVING,
-    Gateway,
-    fails,
-    gateway_before,
-    started,
-    to,
+from tests.unit.upstream_servers import (
+    LABELS,
+    MODEL,
+    WAIT_S,
+    Behaviour,
+    jpeg,
+    manifest,
+    serving,
+    torchserve,
+    triton,
+    until,
+    write,
 )
-from tests.unit.upstream_servers import LABELS, MODEL, Behaviour, artifacts, jpeg, until
 
+SERVING, NOT_SERVING = health_pb2.HealthCheckResponse.SERVING, health_pb2.HealthCheckResponse.NOT_SERVING
 INVALID, EXHAUSTED = grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.RESOURCE_EXHAUSTED
 UNAVAILABLE = grpc.StatusCode.UNAVAILABLE
+BOTH = pytest.mark.parametrize("name", ["torchserve", "triton"])
+OTHER = "other"
+GOOD = jpeg()
+REQUEST = pb.PredictRequest(images=[GOOD])
+PREDICT = f"/{service.SERVICE}/Predict"
+
+
+def to(name: str) -> tuple[tuple[str, str]]:
+    """The metadata that chooses an upstream."""
+    return (("x-backend", name),)
+
+
+def artifacts(folder: Path) -> Path:
+    """Two models in `folder`, of which MODEL is served."""
+    for model in (MODEL, OTHER):
+        write(folder, manifest(model=model))
+    serving().write(folder)
+    return folder
+
+
+@dataclass
+class Gateway:
+    """The client's side of a running gateway, and the two servers behind."""
+
+    stub: Any
+    health: Any
+    channel: grpc.aio.Channel
+    torchserve: Behaviour
+    triton: Behaviour
+    artifacts: Path
+
+    def behind(self, name: str) -> Behaviour:
+        return self.torchserve if name == "torchserve" else self.triton
+
+    async def status(self, name: str = "") -> int:
+        return (await self.health.Check(health_pb2.HealthCheckRequest(service=name))).status
+
+    async def becomes(self, status: int, *names: str) -> None:
+        for name in names:
+            end = time.monotonic() + WAIT_S
+            while await self.status(name) != status:
+                assert time.monotonic() < end, f"{name or 'the server'} did not become {status}"
+                await asyncio.sleep(0.02)
+
+
+@asynccontextmanager
+async def gateway_before(folder: Path, torchserve_: Behaviour, triton_: Behaviour) -> AsyncIterator[int]:
+    """A gateway before such servers; yields its port."""
+    async with (
+        torchserve(torchserve_) as url,
+        triton(triton_) as address,
+        running(artifacts(folder), url, address, "127.0.0.1:0") as port,
+    ):
+        yield port
 
 
 @pytest.fixture
-async def gateway() -> AsyncIterator[Gateway]:
-    async with started() as gateway:
+async def gateway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Gateway]:
+    """Its upstreams both answer; what they saw of its start is forgotten."""
+    monkeypatch.setattr(core_serving, "POLL_S", 0.02)
+    monkeypatch.setattr(core_serving, "RETRY_S", 0.02)
+    monkeypatch.setattr(core_serving, "FOLLOWED", tmp_path / "followed")
+    monkeypatch.setattr(upstreams, "RETRY_EVERY_S", 0.05)
+    options = [("grpc.max_send_message_length", -1), ("grpc.use_local_subchannel_pool", 1)]
+    behind = Behaviour(), Behaviour()
+    async with (
+        gateway_before(tmp_path, *behind) as port,
+        grpc.aio.insecure_channel(f"127.0.0.1:{port}", options=options) as channel,
+    ):
+        stub, healthy = vision_pb2_grpc.VisionServiceStub(channel), health_pb2_grpc.HealthStub(channel)
+        gateway = Gateway(stub, healthy, channel, *behind, tmp_path)
+        await gateway.becomes(SERVING, "", "triton")
+        for one in behind:
+            one.calls = 0
         yield gateway
+
+
+async def fails(call: Any, code: grpc.StatusCode, keyword: str = "") -> grpc.aio.AioRpcError:
+    """It ends with that status, and says so."""
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await call
+    assert (caught.value.code(), keyword in str(caught.value.details())) == (code, True), caught.value
+    return caught.value
 
 
 # Answers
@@ -111,7 +193,7 @@ async def test_torchserve_refuses_more_classes_than_it_answers(gateway: Gateway)
 async def test_a_method_that_there_is_not(gateway: Gateway, path: str) -> None:
     """UNIMPLEMENTED, with the one that there is; the connection lives on."""
     call: Any = gateway.channel.unary_unary(f"/{path}")
-    await fails(call(b""), grpc.StatusCode.UNIMPLEMENTED, f"/{service.SERVICE}/Predict")
+    await fails(call(b""), grpc.StatusCode.UNIMPLEMENTED, PREDICT)
     assert await gateway.stub.Predict(REQUEST)
 
 
@@ -187,10 +269,10 @@ async def test_refusals(gateway: Gateway, answer: Any, code: grpc.StatusCode, sa
 async def test_nobody_listening(tmp_path: Path, name: str) -> None:
     """A server that is down is UNAVAILABLE, in words."""
     async with (
-        running(artifacts(tmp_path, MODEL), "http://127.0.0.1:9", "127.0.0.1:9", "127.0.0.1:0") as port,
+        running(artifacts(tmp_path), "http://127.0.0.1:9", "127.0.0.1:9", "127.0.0.1:0") as port,
         grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel,
     ):
-        call: Any = channel.unary_unary(f"/{service.SERVICE}/Predict")
+        call: Any = channel.unary_unary(PREDICT)
         await fails(call(REQUEST.SerializeToString(), metadata=to(name), timeout=20), UNAVAILABLE, "try again")
 
 
@@ -203,27 +285,20 @@ async def test_a_bug_is_internal_with_fixed_words(gateway: Gateway, name: str) -
     await fails(call, grpc.StatusCode.INTERNAL, INTERNAL_MESSAGE)
 
 
-async def test_too_much_at_once_is_refused(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beyond the bound a batch is refused at once with words, and works when the crowd has gone."""
-    monkeypatch.setattr(service, "MAX_AT_WORK", 2)
-    gateway.torchserve.gate.clear()
-    crowd = [asyncio.ensure_future(gateway.stub.Predict(REQUEST)) for _ in range(2)]
-    await until(lambda: gateway.torchserve.at_work >= 2)
-    await fails(gateway.stub.Predict(REQUEST), EXHAUSTED, "try again")
-    gateway.torchserve.gate.set()
-    await asyncio.gather(*crowd)
-    assert await gateway.stub.Predict(REQUEST)
-
-
-async def test_the_bytes_at_work_are_bounded(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A request that does not fit beside those at work is refused at once, and alone it is answered."""
-    monkeypatch.setattr(service, "MAX_HELD", REQUEST.ByteSize())
+@pytest.mark.parametrize(
+    ("limit", "value", "says"),
+    [("MAX_AT_WORK", 1, "try again"), ("MAX_HELD", REQUEST.ByteSize(), "too many large requests")],
+)
+async def test_too_much_at_once_is_refused(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch, limit: str, value: int, says: str
+) -> None:
+    """Beyond a bound of batches, or of their bytes, at once and with words; when the crowd has gone it is answered."""
+    monkeypatch.setattr(service, limit, value)
     gateway.torchserve.gate.clear()
     first = asyncio.ensure_future(gateway.stub.Predict(REQUEST))
     await until(lambda: gateway.torchserve.at_work >= 1)
-    refused = gateway.stub.Predict(REQUEST)
-    await fails(refused, EXHAUSTED, "too many large requests")
-    assert (await refused.trailing_metadata())["grpc-retry-pushback-ms"] == "1000"
+    error = await fails(gateway.stub.Predict(REQUEST), EXHAUSTED, says)
+    assert dict(error.trailing_metadata())["grpc-retry-pushback-ms"] == "1000"
     gateway.torchserve.gate.set()
     await first
     assert await gateway.stub.Predict(REQUEST)
@@ -302,7 +377,7 @@ async def test_a_failing_default_turns_the_server_unhealthy_and_back(gateway: Ga
 async def test_a_wrong_request_says_nothing_about_health(gateway: Gateway) -> None:
     """A client's bad photos cause no probes."""
     for _ in range(5):
-        await fails(gateway.stub.Predict(pb.PredictRequest(images=[b"hello"])), grpc.StatusCode.INVALID_ARGUMENT)
+        await fails(gateway.stub.Predict(pb.PredictRequest(images=[b"hello"])), INVALID)
     assert await gateway.stub.Predict(REQUEST)
     assert gateway.torchserve.calls == 1
 
@@ -344,7 +419,7 @@ async def test_nothing_is_serving_before_a_model_has_answered(tmp_path: Path) ->
     """An open port is not health; the answer of a model is."""
     slow = Behaviour()
     slow.gate.clear()
-    async with gateway_before(tmp_path, slow) as (port, _), asyncio.timeout(30):
+    async with gateway_before(tmp_path, slow, Behaviour()) as port, asyncio.timeout(30):
         with pytest.raises(health.NotServing):
             await asyncio.to_thread(health.probe, port)
         slow.gate.set()
@@ -361,7 +436,7 @@ async def test_the_check_ends_only_a_gateway_that_does_not_answer(
     """A dead upstream is not healed by restarting the gateway."""
     ended: list[bool] = []
     monkeypatch.setattr(health, "end_server", lambda: ended.append(True))
-    async with gateway_before(tmp_path, Behaviour(status=507)) as (port, _):
+    async with gateway_before(tmp_path, Behaviour(status=507), Behaviour()) as port:
         await asyncio.to_thread(health.heal, port)
         assert not ended
     await asyncio.to_thread(health.heal, port)
@@ -372,10 +447,10 @@ async def test_stopping_finishes_what_is_at_work(tmp_path: Path, monkeypatch: py
     """The call at work is answered, and then the gateway is gone: it does not wait until its time is up."""
     monkeypatch.setattr(server, "STOP_GRACE_S", 1000)
     behaviour = Behaviour()
-    running = gateway_before(tmp_path, behaviour)
-    port, _ = await running.__aenter__()
+    running = gateway_before(tmp_path, behaviour, Behaviour())
+    port = await running.__aenter__()
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
-        call: Any = channel.unary_unary(f"/{service.SERVICE}/Predict")
+        call: Any = channel.unary_unary(PREDICT)
         behaviour.gate.clear()
         four = pb.PredictRequest(images=[GOOD] * 4)
         at_work = asyncio.ensure_future(call(four.SerializeToString()))
@@ -392,7 +467,7 @@ async def test_stopping_finishes_what_is_at_work(tmp_path: Path, monkeypatch: py
 
 async def serve(gateway: Gateway, model: str) -> None:
     """Have it served, and wait until the gateway says that it has changed over."""
-    Serving(model, None, True, (model,)).write(gateway.artifacts)
+    serving(model).write(gateway.artifacts)
     await until(lambda: (gateway.artifacts / "followed").read_text() == model)
 
 

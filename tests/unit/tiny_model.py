@@ -13,7 +13,6 @@ from PIL import Image
 
 from gateways.core.answer import Prediction
 from gateways.core.manifest import Manifest
-from gateways.core.serving import Serving
 from gateways.upstreams.torch import TorchPredictor
 from tests.unit.upstream_servers import DIM, LABELS, SIDE, Kind, manifest, write
 from tests.unit.upstream_servers import MODEL as MODEL
@@ -40,11 +39,6 @@ def build(artifacts: Path, kind: Kind = "classifier", name: str = MODEL) -> Mani
     model = _Tiny(classifier=kind == "classifier").eval()
     torch.jit.trace(model, torch.zeros(2, 3, SIDE, SIDE)).save(str(folder / "model.pt"))
     return Manifest.load(artifacts, name)
-
-
-def serving(model: str = MODEL) -> Serving:
-    """As the models service writes it when `model` is served."""
-    return Serving(model, f"{model}_trt", True, (model, f"{model}_trt"))
 
 
 class Gate:

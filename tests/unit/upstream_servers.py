@@ -46,12 +46,9 @@ def write(artifacts: Path, found: Manifest) -> Path:
     return folder
 
 
-def artifacts(folder: Path, *models: str) -> Path:
-    """The artefacts of such models in `folder`, of which the first is served."""
-    for model in models:
-        write(folder, manifest(model=model))
-    Serving(models[0], f"{models[0]}_trt", images=True, models=models[:1]).write(folder)
-    return folder
+def serving(model: str = MODEL) -> Serving:
+    """As the models service writes it when `model` is served."""
+    return Serving(model, f"{model}_trt", True, (model, f"{model}_trt"))
 
 
 def jpeg(shade: int = 128, size: tuple[int, int] = (48, 40)) -> bytes:
