@@ -1,7 +1,9 @@
-"""Bytes that a client sends as text."""
+"""What a client sends as text: base64 and JSON."""
 
 from collections.abc import Callable
+from typing import Any
 
+import orjson
 import pybase64
 
 from gateways.core.errors import ServeError, Status
@@ -15,3 +17,11 @@ def unbase64(text: str, name: str, decode: Callable[..., bytes] = pybase64.b64de
         raise ServeError(
             Status.INVALID, f"{name} is not base64: send standard base64 with padding, without line breaks"
         ) from None
+
+
+def parsed_json(body: bytes, example: str) -> Any:
+    """The value of a JSON body. Raises ServeError, which says what to send by this `example`."""
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise ServeError(Status.INVALID, f"the body is not JSON ({error}): send {example}") from None

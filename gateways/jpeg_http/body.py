@@ -1,27 +1,23 @@
 """From a request's body to its JPEGs: the type is what the client declared."""
 
-import orjson
 from starlette.datastructures import UploadFile
 from starlette.requests import Request
 
 from gateways.core.errors import ServeError, Status
 from gateways.core.image import MAX_IMAGES, check_count
-from gateways.core.text import unbase64
+from gateways.core.text import parsed_json, unbase64
 from gateways.web.body import expect, form, whole
 
 FIELD = "images"
+EXAMPLE = '{"images": ["<base64>"]}'
 
 
 async def base64_jpegs(request: Request) -> list[bytes]:
     """The JPEGs of `{"images": [base64, ...]}`. Raises ServeError; the message says which image."""
     expect(request, "application/json")
-    body = await whole(request)
-    try:
-        message = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise ServeError(Status.INVALID, f'the body is not JSON ({error}): send {{"images": ["<base64>"]}}') from None
+    message = parsed_json(await whole(request), EXAMPLE)
     if not isinstance(message, dict) or not isinstance(message.get(FIELD), list):
-        raise ServeError(Status.INVALID, 'the field "images" is missing or not a list: send {"images": ["<base64>"]}')
+        raise ServeError(Status.INVALID, f'the field "{FIELD}" is missing or not a list: send {EXAMPLE}')
     check_count(len(message[FIELD]))
     return [_jpeg(text, f"{FIELD}[{i}]") for i, text in enumerate(message[FIELD])]
 

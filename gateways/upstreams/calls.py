@@ -1,13 +1,37 @@
-"""Helpers for calls to other servers: a time limit, and groups of calls that fail together."""
+"""What upstreams share: photos decoded in threads, a time limit, and groups of calls that fail together."""
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Iterable
+from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
+from concurrent.futures import Executor
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from gateways.core.errors import ServeError, Status
+from gateways.core.preprocess import Preprocess
 
 LIMIT_S = 60.0
+
+
+async def tensors(
+    threads: Executor, preprocess: Preprocess, jpegs: Sequence[bytes], names: Iterable[str]
+) -> npt.NDArray[np.float32]:
+    """float32 [n, 3, H, W]. The first bad image fails the request, by its name; images not begun are dropped then, and
+    when the caller is cancelled."""
+    loop = asyncio.get_running_loop()
+    jobs = [
+        loop.run_in_executor(threads, partial(preprocess.tensor, jpeg, name=name))
+        for jpeg, name in zip(jpegs, names, strict=True)
+    ]
+    try:
+        return np.stack([await job for job in jobs])
+    finally:
+        for job in jobs:
+            if not job.cancel() and not job.cancelled():
+                job.exception()  # a second bad image: its exception is read, so that asyncio does not log it
 
 
 async def together[T](calls: Iterable[Coroutine[Any, Any, T]]) -> list[T]:

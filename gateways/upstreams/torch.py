@@ -15,7 +15,6 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from itertools import accumulate, islice
 from pathlib import Path
 from typing import Self
@@ -31,6 +30,7 @@ from gateways.core.manifest import Manifest
 from gateways.core.threads import available_cores, compute_threads
 from gateways.core.timing import Stages
 from gateways.core.waiting import Line
+from gateways.upstreams.calls import tensors
 
 MAX_WAITING = 512
 """Images in progress at once, from decode to answer: a bound on memory, as each takes 0.6 MB once decoded. On a slow
@@ -144,32 +144,18 @@ class TorchPredictor:
         check_count(len(jpegs))
         if self._line.images + len(jpegs) > MAX_WAITING:
             raise ServeError(Status.OVERLOADED, f"{self._line.images} images are waiting: send this again in a second")
+        names = [f"images[{i}]" for i in range(len(jpegs))] if len(jpegs) > 1 else ["image"]
         try:
             with self._line.join(len(jpegs), timeout):
                 async with asyncio.timeout(timeout):
                     with stages.stage("preprocess"):
-                        tensors = await self._decode(jpegs)
-                    return await self._enqueue(tensors, stages)
+                        batch = await tensors(self._decoders, self.manifest.preprocess, jpegs, names)
+                    return await self._enqueue(batch, stages)
         except TimeoutError:
             raise ServeError(Status.TIMEOUT, f"no answer within {timeout} s: send fewer images at once") from None
 
-    async def _decode(self, jpegs: Sequence[bytes]) -> Tensor:
-        """Float32 [n, 3, H, W]. The first bad image fails the request; images not begun are dropped."""
-        loop, tensor = asyncio.get_running_loop(), self.manifest.preprocess.tensor
-        names = [f"images[{i}]" for i in range(len(jpegs))] if len(jpegs) > 1 else ["image"]
-        jobs = [
-            loop.run_in_executor(self._decoders, partial(tensor, jpeg, name=name))
-            for jpeg, name in zip(jpegs, names, strict=True)
-        ]
-        try:
-            return np.stack([await job for job in jobs])
-        finally:
-            for job in jobs:
-                if not job.cancel() and not job.cancelled():
-                    job.exception()  # a second bad image: its exception is read, so that asyncio does not log it
-
-    async def _enqueue(self, tensors: Tensor, stages: Stages) -> list[Prediction]:
-        work = _Work(tensors, stages, asyncio.get_running_loop().create_future(), time.perf_counter())
+    async def _enqueue(self, batch: Tensor, stages: Stages) -> list[Prediction]:
+        work = _Work(batch, stages, asyncio.get_running_loop().create_future(), time.perf_counter())
         self._queue[work] = None
         self._arrived.set()
         try:

@@ -5,7 +5,6 @@ import logging
 import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
-from functools import partial
 
 import grpc
 import numpy as np
@@ -17,7 +16,7 @@ from gateways.core.answer import TOP_K, Prediction, predictions
 from gateways.core.errors import ServeError, Status
 from gateways.core.manifest import Manifest
 from gateways.core.timing import Stages
-from gateways.upstreams.calls import not_loaded, together, within
+from gateways.upstreams.calls import not_loaded, tensors, within
 
 log = logging.getLogger(__name__)
 
@@ -56,11 +55,12 @@ class Triton:
         """See gateways.upstreams. `preprocess` in `stages` includes the wait for a free thread."""
         async with within(timeout, "Triton") as limit:
             with stages.stage("preprocess"):
-                batch = await self._tensor(jpegs)
+                names = [f"images[{i}]" for i in range(len(jpegs))]
+                batch = await tensors(self._threads, self._manifest.preprocess, jpegs, names)
             with stages.stage("backend"):
                 outputs = await self._infer(batch, limit.when())
-        names = ("embedding", "logits") if self._manifest.labels else ("embedding",)
-        return predictions([outputs[name] for name in names], self._manifest.labels, top_k)
+        wanted = ("embedding", "logits") if self._manifest.labels else ("embedding",)
+        return predictions([outputs[name] for name in wanted], self._manifest.labels, top_k)
 
     async def answered(self) -> float:
         """The number of requests for the model that Triton has answered, for any client; NaN when it does not say."""
@@ -73,15 +73,6 @@ class Triton:
 
     async def close(self) -> None:
         await self._channel.close()
-
-    async def _tensor(self, jpegs: Sequence[bytes]) -> npt.NDArray[np.float32]:
-        """float32 [N, 3, crop, crop]. Photos that still wait for a thread when the call ends are never decoded."""
-        loop, tensor = asyncio.get_running_loop(), self._manifest.preprocess.tensor
-
-        async def one(index: int, jpeg: bytes) -> npt.NDArray[np.float32]:
-            return await loop.run_in_executor(self._threads, partial(tensor, jpeg, name=f"images[{index}]"))
-
-        return np.stack(await together(one(i, jpeg) for i, jpeg in enumerate(jpegs)))
 
     async def _infer(
         self, batch: npt.NDArray[np.float32], until: float | None

@@ -28,10 +28,9 @@ def handle_errors(app: Starlette, *, what_there_is: str) -> None:
             return not_allowed(request, (error.headers or {}).get("Allow", ""))
         return _error(error.status_code, Status.INVALID.grpc, str(error.detail))
 
-    app.add_exception_handler(ServeError, serve_error)
     app.add_exception_handler(HTTPException, http_error)
-    app.add_exception_handler(ClientDisconnect, _gone)
-    app.add_exception_handler(Exception, serve_error)
+    for kind in (ServeError, ClientDisconnect, Exception):
+        app.add_exception_handler(kind, serve_error)
 
 
 def not_allowed(request: Request, allow: str) -> Response:
@@ -42,6 +41,8 @@ def not_allowed(request: Request, allow: str) -> Response:
 
 async def serve_error(request: Request, error: Exception) -> Response:
     """The answer to a failure. Text that was not written for clients goes to the log only."""
+    if isinstance(error, ClientDisconnect):
+        return Response(status_code=499)  # nobody reads it, and nothing is logged
     known = told(error, log, f"{request.method} {request.url.path} failed")
     hint = {"Retry-After": str(RETRY_S)} if known.status.later else None
     return _error(known.status.http, known.status.grpc, known.message, hint)
@@ -50,8 +51,3 @@ async def serve_error(request: Request, error: Exception) -> Response:
 def _error(http: int, code: str, message: str, headers: dict[str, str] | None = None) -> Response:
     encoded = orjson.dumps({"error": {"code": code, "message": message}})
     return Response(encoded, http, headers, media_type="application/json")
-
-
-async def _gone(_: Request, __: Exception) -> Response:
-    """The client has gone: nobody reads this answer, and nothing is logged."""
-    return Response(status_code=499)

@@ -25,13 +25,14 @@ from gateways.core.answer import Prediction
 from gateways.core.errors import ServeError, Status, told
 from gateways.core.manifest import Manifest
 from gateways.core.serving import ARTIFACTS
-from gateways.core.text import unbase64
+from gateways.core.text import parsed_json, unbase64
 from gateways.core.threads import available_cores
 from gateways.core.timing import Stages
 from gateways.upstreams.torch import Model, engine, give_back_memory, pick_device
 from servers.torchserve import ANSWERED, ENGINE, RETIRED
 
 JSON = "application/json"
+EXAMPLE = '{"image": "<base64>"}'
 TAKEN = ("", "image/jpeg", "application/octet-stream", "multipart/form-data", JSON)
 
 log = logging.getLogger(__name__)
@@ -46,7 +47,7 @@ def jpeg_of(fields: Mapping[str, Any], content_type: str) -> bytes:
     """
     kind = content_type.partition(";")[0].strip().lower()
     if kind not in TAKEN:
-        text = f'content-type is {kind}: send image/jpeg, or {JSON} with {{"image": "<base64>"}}'
+        text = f"content-type is {kind}: send image/jpeg, or {JSON} with {EXAMPLE}"
         raise ServeError(Status.UNSUPPORTED_MEDIA, text)
     value = fields.get("body", fields.get("data"))
     if value is None:
@@ -54,11 +55,7 @@ def jpeg_of(fields: Mapping[str, Any], content_type: str) -> bytes:
     data = bytes(value)
     if kind != JSON and data[:1] not in (b"{", b'"'):
         return data
-    try:
-        message = orjson.loads(data)
-    except orjson.JSONDecodeError as error:
-        raise ServeError(Status.INVALID, f'the body is not JSON ({error}): send {{"image": "<base64>"}}') from None
-    match message:
+    match message := parsed_json(data, EXAMPLE):
         case str(text):
             return unbase64(text, "the JSON string")
         case {"image": str(text)} | {"data": str(text)}:
@@ -67,7 +64,7 @@ def jpeg_of(fields: Mapping[str, Any], content_type: str) -> bytes:
             return unbase64(text, '"instances"')
         case {"instances": list(several)} if len(several) != 1:
             raise ServeError(Status.INVALID, f"{len(several)} instances: send one image per request")
-    raise ServeError(Status.INVALID, 'the field "image" is missing or not a string: send {"image": "<base64>"}')
+    raise ServeError(Status.INVALID, f'the field "image" is missing or not a string: send {EXAMPLE}')
 
 
 class JpegHandler:

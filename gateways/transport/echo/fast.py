@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import lru_cache
 
 import msgspec
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
@@ -69,8 +69,6 @@ async def _response(request: Request) -> Response:
     try:
         found = await ANSWERS[request.scope["path"]](request)
         return Response(msgspec.json.encode(found), media_type="application/json")
-    except ClientDisconnect:
-        return Response(status_code=499)  # nobody reads it
     except Exception as error:
         return await serve_error(request, error)
 

@@ -25,6 +25,7 @@ from tensorflow.core.framework.tensor_shape_pb2 import TensorShapeProto
 
 from gateways.core.errors import ServeError, Status
 from gateways.core.messages import parse
+from gateways.core.text import parsed_json
 from gateways.core.timing import Stages
 
 Array = NDArray[Any]
@@ -39,6 +40,7 @@ hold."""
 DECODED, RAW = "decoded", "raw"
 FORMS = ("ndarray", "tensor", "tftensor")
 ONE: Array = np.ones(1)
+EXAMPLE = '{"data": {"ndarray": [[1.0, 2.0]]}}'
 SEND = "send data.ndarray, data.tensor or data.tftensor"
 NOT_NUMBERS = "data holds a value that is not a number: send numbers only"
 
@@ -87,12 +89,9 @@ def model(array: Array) -> Array:
 
 def parse_json(body: bytes) -> dict[str, Any]:
     """A SeldonMessage as JSON. Raises ServeError."""
-    try:
-        message = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise _invalid(f'the body is not JSON ({error}): send {{"data": {{"ndarray": [[1.0, 2.0]]}}}}') from None
+    message = parsed_json(body, EXAMPLE)
     if not isinstance(message, dict):
-        raise _invalid('the body is not a SeldonMessage: send {"data": {"ndarray": [[1.0, 2.0]]}}')
+        raise _invalid(f"the body is not a SeldonMessage: send {EXAMPLE}")
     return message
 
 
