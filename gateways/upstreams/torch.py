@@ -110,11 +110,12 @@ class _Work:
 class TorchPredictor:
     """An upstream in this process: a Model. Use as `async with TorchPredictor(manifest) as predictor`."""
 
-    def __init__(self, manifest: Manifest, device: torch.device | None = None) -> None:
+    def __init__(self, manifest: Manifest) -> None:
+        """Raises DeviceError."""
         self.manifest = manifest
         self.last_answer = float("-inf")
         """When the model last answered, on time.monotonic's clock."""
-        self.device = device or pick_device()
+        self.device = pick_device()
         self._decoders = ThreadPoolExecutor(available_cores(), thread_name_prefix="decode")
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="model")
         self._queue: dict[_Work, None] = {}  # ordered, and a cancelled request leaves it in O(1)

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import grpc
 import numpy as np
 from aiohttp import web
+from aiohttp.test_utils import TestServer
 from PIL import Image
 from tritonclient.grpc import service_pb2 as kserve
 from tritonclient.grpc import service_pb2_grpc as kserve_grpc
@@ -125,17 +126,13 @@ async def torchserve(behaviour: Behaviour) -> AsyncIterator[str]:
         answer = {"model": MODEL, "weights": "random", "embedding": [float(shade)] * DIM, "classes": classes}
         return web.Response(body=json.dumps(answer), content_type="application/json")
 
-    app = web.Application(client_max_size=64 * 1024 * 1024, handler_args={"handler_cancellation": True})
+    app = web.Application(client_max_size=64 * 1024 * 1024)
     app.router.add_post("/predictions/{model}", predict)
-    runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    try:
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
-    finally:
-        behaviour.gate.set()
-        await runner.cleanup()
+    async with TestServer(app) as server:  # it cancels a call whose client has gone
+        try:
+            yield str(server.make_url(""))
+        finally:
+            behaviour.gate.set()
 
 
 class _Triton(kserve_grpc.GRPCInferenceServiceServicer):
