@@ -50,6 +50,10 @@ class Refused(RuntimeError):
         self.status = status
 
 
+class ElsewhereError(RuntimeError):
+    """This server answers, and one that it needs does not: it is left running, as a restart of it would not help."""
+
+
 class DeadError(RuntimeError):
     """The server says that a process of it has died: it will not come back by itself, so it is healed at once."""
 
@@ -66,8 +70,8 @@ def watch(
 
     `probe` runs one inference and raises when it fails; it must end by itself before Docker's timeout. `progress` reads
     the server's count of successes. If it cannot be read, a probe is sent. `heal` (default: end the server) runs at the
-    third failure in a row and at every second one after it. Failures before the first answer count only after
-    START_GRACE_S: a start may be slow. DeadError counts as the third failure.
+    third failure in a row and at every second one after it, unless that is an ElsewhereError. Failures before the first
+    answer count only after START_GRACE_S: a start may be slow. DeadError counts as the third failure.
     """
     path = folder / f"health.{name}"
     try:
@@ -75,6 +79,7 @@ def watch(
     except (OSError, ValueError, TypeError):
         state = _State(first_check=time.time())
     before, state.progress = state.progress, _read(progress)
+    healable = True
     try:
         ended = os.environ.get("ENDED")  # gateways/core/recently: a process has, so older answers prove nothing
         if not ended and before is not None and state.progress is not None and state.progress > before:
@@ -86,6 +91,7 @@ def watch(
         state.failures, state.answered = 0, True
     except Exception as error:
         starting = not state.answered and time.time() - state.first_check < START_GRACE_S
+        healable = not isinstance(error, ElsewhereError)
         state.failures = 0 if starting else state.failures + 1
         if isinstance(error, DeadError) and not starting:
             state.failures = max(state.failures, FAILURES_TO_HEAL)
@@ -95,7 +101,7 @@ def watch(
     draft = path.with_suffix(path.suffix + ".new")
     draft.write_text(json.dumps(asdict(state)))
     draft.replace(path)
-    if state.failures >= FAILURES_TO_HEAL and (state.failures - FAILURES_TO_HEAL) % 2 == 0:
+    if healable and state.failures >= FAILURES_TO_HEAL and (state.failures - FAILURES_TO_HEAL) % 2 == 0:
         (heal or end_server)()
     return int(not state.answered or state.failures > 0)
 

@@ -6,9 +6,7 @@ while there are none, from its own probe. It reports it over grpc.health.v1.
 
 import sys
 
-import grpc
-
-from gateways.core.health import end_server, watch
+from gateways.core.health import ElsewhereError, watch
 from gateways.core.start import listen
 from gateways.rpc.health import call
 from gateways.typed_grpc import PORT
@@ -17,26 +15,13 @@ TIMEOUT_S = 10.0
 _SERVING = b"\x08\x01"  # HealthCheckResponse { status: SERVING }
 
 
-class NotServing(RuntimeError):
-    """The gateway answers, but its upstream does not: a restart of the gateway would not help."""
-
-
 def probe(port: int) -> None:
-    """Raises NotServing, or grpc.RpcError where the gateway itself does not answer."""
+    """Raises ElsewhereError where the upstream needs healing, which that container's own check does, or grpc.RpcError
+    where the gateway itself does not answer."""
     if call(port, "/grpc.health.v1.Health/Check", timeout=TIMEOUT_S) != _SERVING:
-        raise NotServing("the gateway answers, its upstream torchserve does not")
-
-
-def heal(port: int) -> None:
-    """End the gateway, unless it is its upstream that needs healing (which that container's own check does)."""
-    try:
-        probe(port)
-    except NotServing:
-        print("typed-grpc: left running")
-    except grpc.RpcError:
-        end_server()
+        raise ElsewhereError("the gateway answers, its upstream torchserve does not: left running")
 
 
 if __name__ == "__main__":
     _, port = listen(PORT)
-    sys.exit(watch(lambda: probe(port), "typed-grpc", heal=lambda: heal(port)))
+    sys.exit(watch(lambda: probe(port), "typed-grpc"))

@@ -1,13 +1,18 @@
-"""From logits to classes, and Server-Timing values."""
+"""From logits to classes; Server-Timing values; one number of threads for every engine."""
 
+import os
 import re
+from pathlib import Path
 
 import numpy as np
+import pytest
 
 from gateways.core.answer import Class, top_k
+from gateways.core.threads import available_cores, compute_threads
 from gateways.core.timing import Stages
 
 LABELS = [f"label {i}" for i in range(6)]
+CORES = len(os.sched_getaffinity(0))
 
 
 def test_top_k_is_sorted_and_labelled() -> None:
@@ -29,3 +34,33 @@ def test_the_header_lists_stages_in_order_and_the_total() -> None:
     except ValueError:
         pattern = r"queue;dur=0\.750, compute;dur=2\.000, encode;dur=\d\.\d{3}, total;dur=\d+\.\d{3}"
         assert re.fullmatch(pattern, stages.header())
+
+
+@pytest.mark.parametrize(
+    ("files", "cores"),
+    [
+        ({"cpu.max": "100000 100000"}, 1),
+        ({"cpu.max": "max 100000"}, CORES),
+        ({"cpu.max": f"{CORES + 3}00000 100000"}, CORES),
+        ({"cpu/cpu.cfs_quota_us": "50000\n", "cpu/cpu.cfs_period_us": "100000\n"}, 1),
+        ({"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, CORES),
+        ({}, CORES),
+    ],
+)
+def test_a_container_s_cores_are_counted_by_its_limit(files: dict[str, str], cores: int, tmp_path: Path) -> None:
+    """Of cgroup v2 or v1, rounded up, and never more than there are."""
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert available_cores(tmp_path) == cores
+
+
+def test_the_setting_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Empty is no setting; what is not a number of threads is refused with what to do."""
+    for text, threads in (("3", 3), ("", available_cores())):
+        monkeypatch.setenv("COMPUTE_THREADS", text)
+        assert compute_threads() == threads
+    for text in ("0", "-1", "two", "1.5", "²"):
+        monkeypatch.setenv("COMPUTE_THREADS", text)
+        with pytest.raises(ValueError, match=r"COMPUTE_THREADS is .*: set a whole number from 1"):
+            compute_threads()

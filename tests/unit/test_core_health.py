@@ -83,6 +83,13 @@ def test_three_failures_in_a_row_heal_and_then_every_second_one(server: Server) 
     assert [(server.check(), server.heals) for _ in range(7)] == [(1, heals) for heals in (0, 0, 1, 1, 2, 2, 3)]
 
 
+def test_who_needs_a_server_that_is_dead_is_left_running(server: Server) -> None:
+    """Unhealthy it is, but its own restart would not help."""
+    assert server.check() == 0
+    server.alive, server.error = False, health.ElsewhereError("another one")
+    assert [(server.check(), server.heals) for _ in range(5)] == [(1, 0)] * 5
+
+
 def test_a_slow_start_is_not_a_failure(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before the first answer failures count only after the grace period."""
     now = 1000.0

@@ -4,6 +4,8 @@ Its health is the truth about its upstreams, at no cost under load; and it follo
 """
 
 import asyncio
+import contextlib
+import itertools
 import re
 import time
 from collections.abc import AsyncIterator, Iterable
@@ -21,6 +23,7 @@ from grpc_reflection.v1alpha import reflection_pb2
 
 from gateways.core import serving as core_serving
 from gateways.core.errors import INTERNAL_MESSAGE
+from gateways.core.health import ElsewhereError
 from gateways.rpc import server
 from gateways.typed_grpc import health, service, upstreams
 from gateways.typed_grpc.server import running
@@ -416,31 +419,20 @@ async def test_no_probe_while_clients_are_answered(monkeypatch: pytest.MonkeyPat
 
 
 async def test_nothing_is_serving_before_a_model_has_answered(tmp_path: Path) -> None:
-    """An open port is not health; the answer of a model is."""
+    """An open port is not health; the answer of a model is. Without one the upstream is to blame; a gateway that does
+    not answer, itself."""
     slow = Behaviour()
     slow.gate.clear()
     async with gateway_before(tmp_path, slow, Behaviour()) as port, asyncio.timeout(30):
-        with pytest.raises(health.NotServing):
+        with pytest.raises(ElsewhereError):
             await asyncio.to_thread(health.probe, port)
         slow.gate.set()
-        while True:
-            try:
-                return await asyncio.to_thread(health.probe, port)
-            except health.NotServing:
-                await asyncio.sleep(0.02)
-
-
-async def test_the_check_ends_only_a_gateway_that_does_not_answer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A dead upstream is not healed by restarting the gateway."""
-    ended: list[bool] = []
-    monkeypatch.setattr(health, "end_server", lambda: ended.append(True))
-    async with gateway_before(tmp_path, Behaviour(status=507), Behaviour()) as port:
-        await asyncio.to_thread(health.heal, port)
-        assert not ended
-    await asyncio.to_thread(health.heal, port)
-    assert ended
+        for _ in itertools.count():
+            with contextlib.suppress(ElsewhereError):
+                await asyncio.to_thread(health.probe, port)
+                break
+    with pytest.raises(grpc.RpcError):
+        await asyncio.to_thread(health.probe, port)
 
 
 async def test_stopping_finishes_what_is_at_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
