@@ -5,7 +5,9 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -85,49 +87,35 @@ def test_the_check_of_current_artefacts_imports_nothing_heavy_and_changes_nothin
 def test_random_weights_are_tried_again_when_the_hub_is_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Until then the artefacts are current, and each start says loudly what they are."""
+    """Until then the artefacts are current, and each start says loudly what they are. A build takes the place of the
+    old one as a whole; one that fails leaves what serves."""
     made: list[str] = []
 
     def make(spec: Spec, key: str, accelerator: str, directory: Path) -> Origin:
         found = Origin("real" if made else "random", "a test")
+        (directory / f"{len(made)}.bin").touch()
+        if len(made) == 2:
+            raise BuildError("no")
         made.append(found.weights)
         data = {"build_key": key, "files": {}, "weights": found.weights}
         (directory / "manifest.json").write_text(json.dumps(data))
         return found
 
-    def nobody(url: str) -> None:
-        raise Unreachable(f"{url} could not be fetched")
-
+    nobody = Mock(side_effect=Unreachable("could not be fetched"))
+    make_densenet = partial(make_current, Spec.load("densenet161"), tmp_path)
     monkeypatch.setattr("models.builder.export.export", make)
     monkeypatch.setattr(build, "reach", nobody)
     for _ in range(2):
-        make_current(Spec.load("densenet161"), tmp_path)
+        make_densenet()
         assert "densenet161 has RANDOM WEIGHTS" in capsys.readouterr().out
     assert made == ["random"]
     monkeypatch.setattr(build, "reach", lambda url: None)
-    make_current(Spec.load("densenet161"), tmp_path)
+    make_densenet()
     assert "the hub can be reached now" in capsys.readouterr().out
     monkeypatch.setattr(build, "reach", nobody)
-    make_current(Spec.load("densenet161"), tmp_path)
+    make_densenet()
     assert made == ["random", "real"]
-
-
-def test_a_build_takes_the_place_of_the_old_one_or_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Artefacts that serve are not thrown away for artefacts that cannot be made."""
-
-    def make(spec: Spec, key: str, accelerator: str, directory: Path) -> Origin:
-        (directory / "new").touch()
-        if failing:
-            raise BuildError("no")
-        return Origin("real", "a test")
-
-    failing = True
-    monkeypatch.setattr("models.builder.export.export", make)
-    (tmp_path / "densenet161").mkdir()
-    (tmp_path / "densenet161" / "old").touch()
     with pytest.raises(BuildError):
-        make_current(Spec.load("densenet161"), tmp_path)
-    assert [path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")] == ["densenet161", "densenet161/old"]
-    failing = False
-    make_current(Spec.load("densenet161"), tmp_path)
-    assert [path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")] == ["densenet161", "densenet161/new"]
+        make_densenet(force=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["densenet161"]
+    assert {path.name for path in (tmp_path / "densenet161").iterdir()} == {"1.bin", "manifest.json"}
