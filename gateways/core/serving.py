@@ -33,7 +33,8 @@ log = logging.getLogger(__name__)
 
 
 class ServingError(RuntimeError):
-    """serving.json or a model's artefacts are absent or unusable. The message says what to do."""
+    """What serving needs is absent or unusable: serving.json, a model's artefacts, the device, a setting. The message
+    says what to do."""
 
 
 @dataclass(frozen=True)

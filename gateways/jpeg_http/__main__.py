@@ -11,7 +11,6 @@ from gateways.core.serving import ARTIFACTS, Followed, ServingError
 from gateways.jpeg_http import PORT
 from gateways.jpeg_http.app import create_app
 from gateways.jpeg_http.served import Served
-from gateways.upstreams.torch import DeviceError
 from gateways.web.server import serve
 
 
@@ -19,7 +18,7 @@ def main() -> None:
     logging.getLogger("python_multipart").setLevel(logging.ERROR)  # it warns about errors that the client is told of
     try:
         followed = Followed(ARTIFACTS, partial(Served, ARTIFACTS))
-    except (DeviceError, ServingError) as error:
+    except ServingError as error:
         sys.exit(f"jpeg-http: {error}")
     serve(create_app(followed), PORT)
 

@@ -27,6 +27,7 @@ from gateways.core.answer import Prediction, predictions
 from gateways.core.errors import ServeError, Status, told
 from gateways.core.image import MAX_IMAGES, check_count
 from gateways.core.manifest import Manifest
+from gateways.core.serving import ServingError
 from gateways.core.threads import available_cores, compute_threads
 from gateways.core.timing import Stages
 from gateways.core.waiting import Line
@@ -40,18 +41,14 @@ Tensor = npt.NDArray[np.float32]
 log = logging.getLogger(__name__)
 
 
-class DeviceError(Exception):
-    """The requested device is absent. The message says what to do."""
-
-
 def pick_device() -> torch.device:
-    """What DEVICE names, cpu without it. Raises DeviceError if it is absent: a silent fallback would report numbers for
-    the wrong device."""
+    """What DEVICE names, cpu without it. Raises ServingError if it is absent: a silent fallback would report numbers
+    for the wrong device."""
     name = os.environ.get("DEVICE") or "cpu"
     if name not in ("cpu", "cuda"):
-        raise DeviceError(f"DEVICE is {name!r}: set cpu or cuda")
+        raise ServingError(f"DEVICE is {name!r}: set cpu or cuda")
     if name == "cuda" and not torch.cuda.is_available():
-        raise DeviceError(
+        raise ServingError(
             f"DEVICE is cuda and PyTorch {torch.__version__} sees no GPU: check that nvidia-smi works on the host and "
             "that the container toolkit is set up, or set ACCELERATOR=cpu"
         )
@@ -111,7 +108,7 @@ class TorchPredictor:
     """An upstream in this process: a Model. Use as `async with TorchPredictor(manifest) as predictor`."""
 
     def __init__(self, manifest: Manifest) -> None:
-        """Raises DeviceError."""
+        """Raises ServingError if the device is absent."""
         self.manifest = manifest
         self.last_answer = float("-inf")
         """When the model last answered, on time.monotonic's clock."""

@@ -1,11 +1,12 @@
 """TorchServe's part of scripts/swap, run in its container: python3 -m servers.torchserve.swap load|tidy
 
-model    print what must be loaded at the start, nothing while the served model takes no photos
+model    print what must be loaded at the start, nothing while the served model takes no photos; exit 1 without DEVICE
 load     register what serving.next.json names and wait until it answers; exit 1 with the reason where it does not
 tidy     retire all that serving.json does not name (handler.py says why it is not unregistered)
 """
 
 import json
+import os
 import sys
 import time
 from functools import partial
@@ -25,6 +26,10 @@ QUIET_S = 30.0
 
 
 def print_model() -> None:
+    if os.environ.get("DEVICE", "cpu") not in ("", "cpu"):
+        from gateways.upstreams.torch import pick_device  # it takes PyTorch's import
+
+        pick_device()  # here it is one line and ends the container: a worker that fails is started again for good
     serving = Serving.load()
     RETIRED.mkdir(exist_ok=True)
     print(serving.model if serving.images else "")

@@ -11,9 +11,10 @@ import torch
 
 from gateways.core.answer import Prediction
 from gateways.core.errors import ServeError, Status
+from gateways.core.serving import ServingError
 from gateways.core.timing import Stages
 from gateways.upstreams import torch as upstream
-from gateways.upstreams.torch import DeviceError, TorchPredictor, pick_device
+from gateways.upstreams.torch import TorchPredictor, pick_device
 from tests.unit.tiny_model import Gate, build, gated, jpeg
 from tests.unit.upstream_servers import until
 
@@ -115,11 +116,11 @@ def test_the_device_is_the_one_that_was_asked_for_or_none(monkeypatch: pytest.Mo
     monkeypatch.delenv("DEVICE", raising=False)
     assert pick_device().type == "cpu"
     monkeypatch.setenv("DEVICE", "tpu")
-    with pytest.raises(DeviceError, match="DEVICE is 'tpu': set cpu or cuda"):
+    with pytest.raises(ServingError, match="DEVICE is 'tpu': set cpu or cuda"):
         pick_device()
     monkeypatch.setenv("DEVICE", "cuda")
     if torch.cuda.is_available():
         assert pick_device().type == "cuda"
     else:
-        with pytest.raises(DeviceError, match="sees no GPU: check that nvidia-smi works"):
+        with pytest.raises(ServingError, match="sees no GPU: check that nvidia-smi works"):
             pick_device()
