@@ -7,7 +7,8 @@ import logging
 import sys
 from functools import partial
 
-from gateways.core.serving import ARTIFACTS, Followed, ServingError
+from gateways.core.following import Followed
+from gateways.core.serving import ARTIFACTS, ServingError
 from gateways.jpeg_http import PORT
 from gateways.jpeg_http.app import create_app
 from gateways.jpeg_http.served import Served

@@ -22,9 +22,9 @@ from starlette.types import ASGIApp
 
 from gateways.core.answer import Prediction
 from gateways.core.errors import ServeError, Status
+from gateways.core.following import Followed
 from gateways.core.health import PHOTO
 from gateways.core.manifest import Manifest
-from gateways.core.serving import Followed
 from gateways.core.timing import Stages
 from gateways.jpeg_http import body, schema
 from gateways.jpeg_http.served import Served

@@ -9,7 +9,7 @@ from gateways.upstreams.torch import TorchPredictor, give_back_memory
 
 
 class Served:
-    """An Answering (gateways.core.serving); it has no predictor while the served model takes no photos."""
+    """An Answering (gateways.core.following); it has no predictor while the served model takes no photos."""
 
     def __init__(self, artifacts: Path, serving: Serving) -> None:
         """Raises ServingError if the artefacts are absent."""

@@ -9,8 +9,9 @@ from pathlib import Path
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
+from gateways.core.following import Followed
 from gateways.core.manifest import Manifest
-from gateways.core.serving import Followed, Serving
+from gateways.core.serving import Serving
 from gateways.core.threads import available_cores
 from gateways.rpc.server import KEPT_ALIVE, at_most, describe, listening
 from gateways.typed_grpc.service import SERVICE, VisionService

@@ -9,9 +9,9 @@ from fiveway.vision.v1 import vision_pb2 as pb
 from google.rpc import status_pb2
 
 from gateways.core.errors import ServeError, Status
+from gateways.core.following import Followed
 from gateways.core.image import opened
 from gateways.core.messages import parse
-from gateways.core.serving import Followed
 from gateways.core.timing import Stages
 from gateways.rpc.calls import Context, metadata, refusal, timing
 from gateways.typed_grpc import convert

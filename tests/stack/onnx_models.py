@@ -12,20 +12,17 @@ import numpy as np
 import onnx
 from numpy.typing import ArrayLike
 from onnx import TensorProto, helper, numpy_helper
+from tritonclient.utils import triton_to_np_dtype
 
 # What any ONNX Runtime since 2023 reads.
 IR_VERSION = 9
 OPSET = helper.make_opsetid("", 20)
 
 # Every type of number that a tensor may have, by Triton's name.
+INTEGERS = [f"{kind}{bits}" for kind in ("INT", "UINT") for bits in (8, 16, 32, 64)]
 NUMBERS = {
-    f"{kind}{bits}": TensorProto.DataType.Value(f"{kind}{bits}") for kind in ("INT", "UINT") for bits in (8, 16, 32, 64)
-}
-NUMBERS |= {
-    "FP16": TensorProto.FLOAT16,
-    "FP32": TensorProto.FLOAT,
-    "FP64": TensorProto.DOUBLE,
-    "BOOL": TensorProto.BOOL,
+    name: helper.np_dtype_to_tensor_dtype(np.dtype(triton_to_np_dtype(name)))
+    for name in (*INTEGERS, "FP16", "FP32", "FP64", "BOOL")
 }
 TYPES = NUMBERS | {"STRING": TensorProto.STRING}
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from gateways.core import serving
+from gateways.core import following, serving
+from gateways.core.following import Followed
 from gateways.core.manifest import Manifest
-from gateways.core.serving import NAME, Followed, Serving, ServingError
+from gateways.core.serving import NAME, Serving, ServingError
 from tests.unit.upstream_servers import manifest, until, write
 
 ONE = Serving("one", "one_trt", True, ("one", "one_trt"), {"MODEL": "", "MODEL_REPOSITORY": ""})
@@ -30,8 +31,8 @@ async def test_followers_hear_of_each_change_once_and_again_until_they_succeed(
 ) -> None:
     """A file that cannot be read for a moment changes nothing. What failed is closed at once, what is left when its
     last user has gone."""
-    monkeypatch.setattr(serving, "POLL_S", 0.01)
-    monkeypatch.setattr(serving, "RETRY_S", 0.01)
+    monkeypatch.setattr(following, "POLL_S", 0.01)
+    monkeypatch.setattr(following, "RETRY_S", 0.01)
     monkeypatch.setattr(serving, "FOLLOWED", tmp_path / "followed")
     heard: list[str] = []
     fails = [True]

@@ -16,9 +16,10 @@ from unittest.mock import Mock
 import pytest
 
 from chaos.docker import wait_until
+from gateways.core import following
 from gateways.core import serving as core_serving
 from gateways.core.errors import INTERNAL_MESSAGE
-from gateways.core.serving import Followed
+from gateways.core.following import Followed
 from gateways.core.threads import compute_threads
 from gateways.jpeg_http import app as application
 from gateways.jpeg_http import schema
@@ -205,7 +206,7 @@ def test_a_client_that_leaves_drops_its_work(client: Client) -> None:
 
 def test_it_follows_what_is_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A request at work ends on the old model, the next is answered by the new one, and `model` is true in both."""
-    monkeypatch.setattr(core_serving, "POLL_S", 0.02)
+    monkeypatch.setattr(following, "POLL_S", 0.02)
     monkeypatch.setattr(core_serving, "FOLLOWED", tmp_path / "followed")
     build(tmp_path, "embedding", "other")
     with running(tmp_path) as client:

@@ -21,6 +21,7 @@ from fiveway.vision.v1 import vision_pb2_grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2
 
+from gateways.core import following
 from gateways.core import serving as core_serving
 from gateways.core.errors import INTERNAL_MESSAGE
 from gateways.core.health import ElsewhereError
@@ -106,8 +107,8 @@ async def gateway_before(folder: Path, torchserve_: Behaviour, triton_: Behaviou
 @pytest.fixture
 async def gateway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Gateway]:
     """Its upstreams both answer; what they saw of its start is forgotten."""
-    monkeypatch.setattr(core_serving, "POLL_S", 0.02)
-    monkeypatch.setattr(core_serving, "RETRY_S", 0.02)
+    monkeypatch.setattr(following, "POLL_S", 0.02)
+    monkeypatch.setattr(following, "RETRY_S", 0.02)
     monkeypatch.setattr(core_serving, "FOLLOWED", tmp_path / "followed")
     monkeypatch.setattr(upstreams, "RETRY_EVERY_S", 0.05)
     options = [("grpc.max_send_message_length", -1), ("grpc.use_local_subchannel_pool", 1)]

@@ -1,10 +1,10 @@
 """What the load finds in /artifacts: a model `tiny` with a tensor per photo, and the word that it is served."""
 
-import json
 from pathlib import Path
 
 import numpy as np
 
+from gateways.core.serving import Serving
 from locustfiles.payloads import ALL, photos
 
 TINY = "tiny"
@@ -24,6 +24,5 @@ def tiny(folder: Path, side: int = 224, size: str = ALL) -> Path:
 def declare(folder: Path, model: str = TINY, accelerated: str | None = f"{TINY}_trt", *, images: bool = True) -> None:
     """Write serving.json as the models service does."""
     folder.mkdir(exist_ok=True)
-    served = {"schema": 1, "declared": {}, "model": model, "accelerated": accelerated, "images": images}
-    models = [model, *([accelerated] if accelerated else []), *([f"{model}_jpeg"] if images else [])]
-    (folder / "serving.json").write_text(json.dumps(served | {"models": models, "swapped": False}))
+    models = model, *([accelerated] if accelerated else []), *([f"{model}_jpeg"] if images else [])
+    Serving(model, accelerated, images, models).write(folder)
