@@ -32,13 +32,8 @@ class Status(Enum):
     TIMEOUT = (504, "DEADLINE_EXCEEDED")
     INTERNAL = (500, "INTERNAL")
 
-    @property
-    def http(self) -> int:
-        return self.value[0]
-
-    @property
-    def grpc(self) -> str:
-        return self.value[1]
+    def __init__(self, http: int, grpc: str) -> None:
+        self.http, self.grpc = http, grpc
 
     @property
     def later(self) -> bool:

@@ -11,8 +11,7 @@ from gateways.core.waiting import Line, max_wait_s
 
 
 class Clock:
-    def __init__(self) -> None:
-        self.now = 100.0
+    now = 100.0
 
     def monotonic(self) -> float:
         return self.now
@@ -36,12 +35,8 @@ def test_the_wait_is_that_of_those_before(clock: Clock) -> None:
     line = Line()
     serve(line, clock, 4.0, images=8)
     with line.join(10), line.join(1):
-        with (
-            pytest.raises(
-                ServeError, match=r"11 images are before it, for about 5\.5 s, and 5 s is the limit"
-            ) as refused,
-            line.join(1),
-        ):
+        says = r"11 images are before it, for about 5\.5 s, and 5 s is the limit"
+        with pytest.raises(ServeError, match=says) as refused, line.join(1):
             pass
         assert refused.value.status is Status.OVERLOADED
     with line.join(32):  # nobody is before it: any batch is taken
