@@ -9,8 +9,10 @@ import pybase64
 from gateways.core.errors import ServeError, Status
 
 
-def unbase64(text: str, name: str, decode: Callable[..., bytes] = pybase64.b64decode) -> bytes:
+def unbase64(text: object, name: str, decode: Callable[..., bytes] = pybase64.b64decode) -> bytes:
     """The bytes of base64 text, which messages call `name`. Raises ServeError. `decode` is the decoder to use."""
+    if not isinstance(text, str):
+        raise ServeError(Status.INVALID, f"{name} is not a string: send base64")
     try:
         return decode(text, validate=True)
     except ValueError:

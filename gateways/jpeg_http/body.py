@@ -19,7 +19,7 @@ async def base64_jpegs(request: Request) -> list[bytes]:
     if not isinstance(message, dict) or not isinstance(message.get(FIELD), list):
         raise ServeError(Status.INVALID, f'the field "{FIELD}" is missing or not a list: send {EXAMPLE}')
     check_count(len(message[FIELD]))
-    return [_jpeg(text, f"{FIELD}[{i}]") for i, text in enumerate(message[FIELD])]
+    return [unbase64(text, f"{FIELD}[{i}]") for i, text in enumerate(message[FIELD])]
 
 
 async def jpegs(request: Request) -> list[bytes]:
@@ -31,12 +31,6 @@ async def jpegs(request: Request) -> list[bytes]:
         raise ServeError(Status.INVALID, f'the form has no part "{FIELD}": send each JPEG as a file part "{FIELD}"')
     check_count(len(parts))
     return [await _file(part, i) for i, part in enumerate(parts)]
-
-
-def _jpeg(text: object, name: str) -> bytes:
-    if not isinstance(text, str):
-        raise ServeError(Status.INVALID, f"{name} is not a string: send base64")
-    return unbase64(text, name)
 
 
 async def _file(part: UploadFile | str, index: int) -> bytes:

@@ -8,12 +8,7 @@ from gateways.jpeg_http import PORT
 
 TIMEOUT_S = 5.0
 
-
-def main() -> int:
+if __name__ == "__main__":
     _, port = listen(PORT)
     # /health itself costs no inference while others are being answered.
-    return watch(lambda: request("GET", port, "/health", timeout=TIMEOUT_S), "jpeg-http")
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(watch(lambda: request("GET", port, "/health", timeout=TIMEOUT_S), "jpeg-http"))

@@ -62,12 +62,8 @@ PROBES: dict[str, Callable[[], object]] = {
 }
 
 
-def main(name: str) -> int:
-    """One check; the exit code for Docker."""
-    return watch(PROBES[name], name, progress=frames_changed if name == "frames" else None)
-
-
 if __name__ == "__main__":
     if len(sys.argv) != 2 or sys.argv[1] not in PROBES:
         sys.exit(f"usage: python3 -m gateways.transport.health {'|'.join(PROBES)}")
-    sys.exit(main(sys.argv[1]))
+    name = sys.argv[1]
+    sys.exit(watch(PROBES[name], name, progress=frames_changed if name == "frames" else None))
