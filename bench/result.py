@@ -240,6 +240,7 @@ SPEEDS = FASTER, SLOWER, SAME, NO_DIFFERENCE, NO_VERDICT
 SAME_WITHIN = (1 / 1.1, 1.1)
 """A ratio whose whole interval is within these limits is SAME: the test of equivalence of two one-sided t tests (D. J.
 Schuirmann, Journal of Pharmacokinetics and Biopharmaceutics 15, 1987)."""
+RatioMeasure = Literal["p50_ms", "images_per_s", "received_bytes_per_image"]
 RatioVerdict = Literal["lower", "higher", "the same within 10 %", "no difference shown", "no verdict"]
 
 
@@ -262,7 +263,7 @@ class Ratio(Record, kw_only=True):
     users: int
     policy: str
     target: str
-    measure: Literal["p50_ms", "images_per_s", "received_bytes_per_image"]
+    measure: RatioMeasure
     """A ratio of bytes: they are counted, and compared for claims only."""
     value: float | None
     low: float | None
@@ -277,6 +278,16 @@ class Ratio(Record, kw_only=True):
     """As a ratio of times in which a caller encodes each request itself; of the main measure."""
     cpu: dict[str, Interval] = msgspec.field(default_factory=dict)
     """Ratios of CPU time per image: of EVERY, the client, the edge and SERVERS; of the main measure."""
+
+    @classmethod
+    def of(
+        cls, kind: str, a: Cell, b: Cell, measure: RatioMeasure, found: Interval | None, verdict: RatioVerdict
+    ) -> Self:
+        """The ratio of two cells, not yet in words."""
+        about: dict[str, Any] = {"a": a.id, "b": b.id, "a_name": a.name, "b_name": b.name, "text": "", "why": []}
+        about |= {name: getattr(a, name) for name in ("batch", "users", "policy", "target")}
+        about |= {name: found and found[name] for name in ("value", "low", "high")}
+        return cls(kind=kind, measure=measure, verdict=verdict, **about)
 
     @property
     def main(self) -> bool:
@@ -300,7 +311,7 @@ class Ratio(Record, kw_only=True):
     def time(self) -> Interval | None:
         """The ratio as time: throughput is turned round, so that below 1 always means that the first is faster."""
         found = Interval(self.value, self.low, self.high) if self.value else None
-        return found.turned() if found and self.measure != "p50_ms" else found
+        return found.turned() if found and self.measure == "images_per_s" else found
 
 
 class Pooled(Record, kw_only=True):
@@ -318,10 +329,10 @@ class Pooled(Record, kw_only=True):
     cpu: dict[str, Interval] = msgspec.field(default_factory=dict)
     """Of CPU time: see Ratio."""
 
-    def between(self, a: str, b: str) -> dict[str, Any]:
-        """It as a ratio of `a` and `b`, for bench.words."""
-        numbers = {"value": self.value, "low": self.low, "high": self.high}
-        return {"a_name": a, "b_name": b, "measure": "p50_ms", "verdict": self.verdict, **numbers}
+    @property
+    def time(self) -> Interval:
+        """As Ratio has it."""
+        return Interval(self.value, self.low, self.high)
 
 
 Verdict = Literal["reproduced", "reproduced in direction, not in size", "not reproduced", "inconclusive"]

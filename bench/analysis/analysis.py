@@ -6,7 +6,7 @@ claimed factor alone.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import combinations, product
 from typing import Any, Final, Literal
 
@@ -82,10 +82,10 @@ def analyse(run: Run, *, price_per_hour: float | None = None) -> Analysis:
     ratios = [ratio for ratio, _, _ in judged]
     doubt_what_may_be_chance(ratios)
     found = [one.found for one in cells]
-    factors = {cell.id: asdict(cell) for cell, _ in run.cells}
+    by_id = {cell.id: cell for cell, _ in run.cells}
     verdicts = []
     if study and not (study.of_photos and (run.environment.get("model") or {}).get("takes") == "tensors"):
-        verdicts = claims.judge(study, factors, [*ratios, *claims.sizes(study, factors, found)], found)
+        verdicts = claims.judge(study, by_id, [*ratios, *claims.sizes(study, by_id, found)], found)
     return Analysis(
         statistics.CONFIDENCE,
         found,
@@ -293,9 +293,6 @@ def _ratio(run: Run, kind: str, a: Measured, b: Measured, measure: Literal["p50_
     both = measure in a.estimates and measure in b.estimates
     estimate = statistics.ratio(a.estimates[measure], b.estimates[measure]) if both else None
     blocks = len({window.block for window in a.windows} & {window.block for window in b.windows})
-    names = a.cell.name, b.cell.name
-    if kind == EDGE:
-        names = f"{a.cell.name} through Envoy", f"{b.cell.name} directly"
     unequal = _unequal_connections(a, b) if kind == PROTOCOL else None
     reasons = [] if both else [f"{(b if measure in a.estimates else a).cell.name} has too few calls"]
     reasons += [f"{one.cell.name}: {mark}" for one in (a, b) for mark in one.found.marks]
@@ -306,28 +303,24 @@ def _ratio(run: Run, kind: str, a: Measured, b: Measured, measure: Literal["p50_
     engines = _unequal_engines(run, a, b)
     if engines and kind in (PROTOCOL, FORMAT):
         reasons.append(f"{engines[0]}: never called a {kind} difference")
-    numbers = statistics.as_json(estimate) or dict.fromkeys(("value", "low", "high"))
-    verdict = _verdict(numbers["low"], numbers["high"], reasons)
-    found = Ratio(
-        kind=kind,
-        a=a.cell.id,
-        b=b.cell.id,
-        a_name=names[0],
-        b_name=names[1],
-        **{name: getattr(a.cell, name) for name in ("batch", "users", "policy", "target")},
-        measure=measure,
-        **numbers,
-        p_value=statistics.p_value(estimate) if estimate and verdict != NO_VERDICT else None,
-        verdict=verdict,
-        text="",
-        why=_why(a, b, engines),
-    )
+    interval = _interval(estimate)
+    verdict = NO_VERDICT if reasons or not interval else _verdict(interval)
+    found = Ratio.of(kind, a.cell, b.cell, measure, interval, verdict)
+    found.why = _why(a, b, engines)
+    if estimate and verdict != NO_VERDICT:
+        found.p_value = statistics.p_value(estimate)
+    if kind == EDGE:
+        found.a_name, found.b_name = f"{a.cell.name} through Envoy", f"{b.cell.name} directly"
     if found.main:
         found.encoded = _interval(a.encoded and b.encoded and statistics.ratio(a.encoded, b.encoded))
         found.cpu = {part: one.interval for part, one in cost.ratios(a.cpu, b.cpu).items()}
-    found.text = _text(found, reasons)
-    if kind == EDGE and both and measure == P50 and verdict != NO_VERDICT:
-        found.text += f", {_added(a.estimates[P50], b.estimates[P50])}"
+    more = f" (and {_count(len(reasons) - 1, 'more reason')})" if len(reasons) > 1 else ""
+    found.text = words.one(found)
+    if verdict == NO_VERDICT:
+        found.text = f"no verdict on {found.a_name} against {found.b_name}: {reasons[0]}{more}"
+    elif kind == EDGE and measure == P50:
+        more_ms, low, high = statistics.difference(a.estimates[P50], b.estimates[P50])
+        found.text += f", {more_ms:+.2f} ms ({low:+.2f} to {high:+.2f})"
     if run.method == PUBLISHED_METHOD and estimate:
         if found.low is None:
             calls = min(sum(window.calls for window in one.windows) for one in (a, b))
@@ -347,7 +340,7 @@ def doubt_what_may_be_chance(ratios: Sequence[Ratio]) -> None:
         limit = statistics.beyond_chance([p_value for ratio, p_value in judged if ratio.main])
         for ratio, p_value in judged:
             if p_value > limit and ratio.verdict in ("lower", "higher"):
-                ratio.verdict = _no_difference(ratio.low, ratio.high)
+                ratio.verdict = SAME if is_same(ratio.low, ratio.high) else NO_DIFFERENCE
                 ratio.text = words.one(ratio)
 
 
@@ -378,7 +371,7 @@ def _pooled(judged: Sequence[tuple[Ratio, Measured, Measured]], over: Sequence[s
                 value=pooled.value,
                 low=pooled.low,
                 high=pooled.high,
-                verdict=_verdict(pooled.low, pooled.high, ()),
+                verdict=_verdict(pooled),
                 encoded=_interval(_mean_ratio([(a.encoded, b.encoded) for _, a, b in ratios])),
                 cpu={part: one.interval for part, one in cpu.items() if one},
             )
@@ -396,30 +389,13 @@ def _interval(estimate: Estimate | None) -> Interval | None:
     return estimate.interval if estimate else None
 
 
-def _verdict(low: float | None, high: float | None, reasons: Sequence[str]) -> RatioVerdict:
-    """The verdict of a ratio with these limits. `reasons` say why there can be none."""
-    if low is None or high is None or reasons:
+def _verdict(ratio: Interval) -> RatioVerdict:
+    """By its limits alone."""
+    if ratio.low is None or ratio.high is None:
         return NO_VERDICT
-    if low <= 1 <= high:
-        return _no_difference(low, high)
-    return "lower" if high < 1 else "higher"
-
-
-def _added(a: Estimate, b: Estimate) -> str:
-    """What `a` takes more than `b`, as `+0.31 ms (+0.22 to +0.40)`."""
-    value, low, high = statistics.difference(a, b)
-    return f"{value:+.2f} ms ({low:+.2f} to {high:+.2f})"
-
-
-def _no_difference(low: float | None, high: float | None) -> RatioVerdict:
-    return SAME if is_same(low, high) else NO_DIFFERENCE
-
-
-def _text(ratio: Ratio, reasons: Sequence[str]) -> str:
-    if ratio.verdict != NO_VERDICT:
-        return words.one(ratio)
-    more = f" (and {_count(len(reasons) - 1, 'more reason')})" if len(reasons) > 1 else ""
-    return f"no verdict on {ratio.a_name} against {ratio.b_name}: {reasons[0]}{more}"
+    if ratio.low <= 1 <= ratio.high:
+        return SAME if is_same(ratio.low, ratio.high) else NO_DIFFERENCE
+    return "lower" if ratio.high < 1 else "higher"
 
 
 def _unequal_connections(a: Measured, b: Measured) -> str | None:

@@ -349,7 +349,7 @@ class Report:
             each = words.several(first, second, ratios, "cells")
             pooled = {one.kind: one for one in self.result.analysis.pooled if one.ratios > 1}.get(kind)
             if pooled:
-                whole = f"Over {pooled.ratios} cells, {words.one(pooled.between(first, second))}."
+                whole = f"Over {pooled.ratios} cells, {words.between(first, second, pooled)}."
                 cards.append((question, whole, f"{besides(pooled, first).strip()} Cell by cell, {each}.".strip()))
             else:
                 cards.append((question, words.sentence(each), ""))
@@ -359,7 +359,7 @@ class Report:
     def published_plot(self) -> str:
         """gRPC / HTTP as published, per device, and as measured here in the first setting."""
         part, measures = self.parts[0], {measure.of: measure for measure in (self.study.measures if self.study else ())}
-        known = {(row["name"], row["batch"], row["users"]): row.factors for row in part.rows}
+        known = {(row["name"], row["batch"], row["users"]): row.cell for row in part.rows}
         theirs = {}
         for ratio in part.ratios:
             measure = measures.get(ratio.measure)
@@ -489,7 +489,7 @@ def _most(serial: Sequence[Row]) -> list[tuple[str, str, str]]:
 
 def _published_table(study: Study, rows: Sequence[Row]) -> Table | None:
     """Our numbers beside the published ones: a line per cell and measure that the study has, in the order of cells."""
-    asked = [(row, measure, measure.published(row.factors)) for row in rows for measure in study.measures]
+    asked = [(row, measure, measure.published(row.cell)) for row in rows for measure in study.measures]
     found = [(row, measure, theirs) for row, measure, theirs in asked if theirs]
     sources = list(dict.fromkeys(source for _, _, theirs in found for source in theirs))
     lines = [

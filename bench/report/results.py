@@ -39,11 +39,6 @@ class Row:
     def __getitem__(self, name: str) -> Any:
         return getattr(self.cell if name in FACTORS else self.found, name)
 
-    @property
-    def factors(self) -> dict[str, Any]:
-        """As studies ask for them."""
-        return {name: self[name] for name in FACTORS}
-
 
 def load(path: Path | str) -> Result:
     """The result in a run's folder or result.json; raises ResultError when this version cannot read it."""

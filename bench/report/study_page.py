@@ -103,7 +103,7 @@ def _found(study: Study, result: Result) -> Iterator[str]:
         for title, found in _tables(study, rows).items():
             yield md.escaped(title)
             yield md.table(_table(study, measure, found))
-    if theirs := dict.fromkeys(who for row in rows for one in study.measures for who in one.published(row.factors)):
+    if theirs := dict.fromkeys(who for row in rows for one in study.measures for who in one.published(row.cell)):
         yield md.escaped(
             f"In italics: the published numbers ({', '.join(theirs)}). Source: {study.source.rstrip('.')}."
         )
@@ -118,7 +118,7 @@ def _found(study: Study, result: Result) -> Iterator[str]:
 
 
 def _theirs(measure: Measure, row: Row) -> list[float]:
-    return list(measure.published(row.factors).values())
+    return list(measure.published(row.cell).values())
 
 
 def _tables(study: Study, rows: Sequence[Row]) -> dict[str, list[Row]]:
@@ -142,11 +142,11 @@ def _shared(study: Study, row: Row, rows: Sequence[Row]) -> str:
     """In words: the factors that vary in this study and are not columns of its tables."""
     names = ("gather", "users", "batch", "policy", "target", "photo", "size", "distance")
     varying = [name for name in names if name not in study.columns and len({other[name] for other in rows}) > 1]
-    return ", ".join(filter(None, (factor(study, name, row) for name in varying)))
+    return ", ".join(filter(None, (factor(study, name, row.cell) for name in varying)))
 
 
 def _heading(study: Study, row: Row) -> str:
-    return ", ".join(filter(None, dict.fromkeys(factor(study, name, row) for name in study.columns)))
+    return ", ".join(filter(None, dict.fromkeys(factor(study, name, row.cell) for name in study.columns)))
 
 
 def _table(study: Study, measure: Measure, rows: Sequence[Row]) -> Table:
@@ -167,7 +167,7 @@ def _costs(study: Study, rows: Sequence[Row]) -> Table:
         where = ", ".join(filter(None, (_heading(study, row), _shared(study, row, rows))))
         counts = (row["sent_bytes_per_image"], row["received_bytes_per_image"])
         sent, received = (digits(None if count is None else count * row["batch"]) for count in counts)
-        kb = study.published_kb(row.factors)
+        kb = study.published_kb(row.cell)
         theirs = Entry(received, published=() if kb is None else (digits(kb * 1024),))
         numbers = [digits(row[name]) for name in ("encode_ms", "decode_ms", "connections")]
         cpu = "–" if row["client_cpu"] is None else share(row["client_cpu"])

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from itertools import product
 from typing import Any
 
 from bench import words
 from bench.measure.measured import Cell
+from bench.result import Ratio, Result
 from bench.studies.study import MEDIAN, PER_SECOND, Claim, Ratios, Study, cross, per_calls, ratios_of, rows_of
 from bench.studies.torchserve import SOURCE
 from locustfiles.payloads import photo_sizes
@@ -43,14 +43,14 @@ def cells(quick: bool) -> list[Cell]:
     )
 
 
-def published(cell: Mapping[str, Any]) -> dict[str, float]:
+def published(cell: Cell) -> dict[str, float]:
     """A structured request has no size: its three numbers are of the runs with images of three sizes."""
-    way, _, kind = cell["name"].rpartition("-")
+    way, _, kind = cell.name.rpartition("-")
     theirs = way.replace("httpx", "http").removesuffix("-light")
-    found = {row["image"]: float(row[kind]) for row in _PUBLISHED if cell["gather"] and row["way"] == theirs}
+    found = {row["image"]: float(row[kind]) for row in _PUBLISHED if cell.gather and row["way"] == theirs}
     if kind == STRUCTURED:
         return {f"half a core beside {image}": seconds for image, seconds in found.items()}
-    return {"half a core": found[cell["photo"]]} if cell["photo"] in found else {}
+    return {"half a core": found[cell.photo]} if cell.photo in found else {}
 
 
 def _finding(id_: str, says: str, kind: str, size: float | None, *photos: str) -> dict[str, Claim]:
@@ -73,17 +73,18 @@ def _finding(id_: str, says: str, kind: str, size: float | None, *photos: str) -
     }
 
 
-def answer(result: Any) -> str:
+def answer(result: Result) -> str:
     """gRPC against REST with all calls at once: by the original's clients, and by this project's."""
-    found: dict[tuple[Any, str], list[Any]] = {}
-    for pair, cell, ratio in ratios_of(result, PER_SECOND):
-        for kind, ways in product((STRUCTURED, BINARY), (LIGHT, THEIRS)):
-            if cell["gather"] and pair == tuple(f"{way}-{kind}" for way in ways):
-                found.setdefault((ways, kind), []).append(ratio)
-    if (THEIRS, STRUCTURED) not in found or (LIGHT, STRUCTURED) not in found:
+
+    def gathered(kind: str, ways: tuple[str, str]) -> list[Ratio]:
+        rows = tuple(f"{way}-{kind}" for way in ways)
+        return [ratio for pair, cell, ratio in ratios_of(result, PER_SECOND) if cell.gather and pair == rows]
+
+    structured = [gathered(STRUCTURED, ways) for ways in (THEIRS, LIGHT)]
+    if not all(structured):
         return ""
-    original, light = (words.one(words.named(found[ways, STRUCTURED][0], "gRPC", "REST")) for ways in (THEIRS, LIGHT))
-    images = words.several("gRPC", "REST", found.get((LIGHT, BINARY), []), "sizes", amounts=False)
+    original, light = (words.between("gRPC", "REST", ratios[0]) for ratios in structured)
+    images = words.several("gRPC", "REST", gathered(BINARY, LIGHT), "sizes", amounts=False)
     return (
         f"For structured data, with all calls at once and two light clients, {light}. By the original's clients, grpcio"
         f" and httpx, {original}. For images as bytes, by the light clients, {images}."

@@ -9,11 +9,10 @@ of it, besides the library's own code:
 """
 
 from collections.abc import Mapping
-from typing import Any
 
-from bench import words
 from bench.measure.measured import CLIENT, Cell
-from bench.studies.study import MEDIAN, PER_SECOND, Claim, Measure, Ratios, Study, cross
+from bench.result import Result
+from bench.studies.study import MEDIAN, PER_SECOND, Claim, Measure, Ratios, Study, cross, over_all
 from locustfiles.study_routes.clients import GRPC, HTTP, ROWS
 
 LIGHT = ("onnx-grpc", "onnx-http")
@@ -72,17 +71,17 @@ CLAIMS = {
 }
 
 
-def answer(result: Any) -> str:
+def answer(result: Result) -> str:
     """The protocol by the same library on both sides, then by the light clients; then what the libraries cost."""
-    pooled = {one["kind"]: one for one in result["analysis"]["pooled"]}
-    if not {"protocol", "protocol and client"} <= pooled.keys():
+    asked = over_all(result, dict.fromkeys(("protocol and client", "protocol"), ("gRPC", "HTTP")))
+    if len(asked) < 2:
         return ""
-    same, light = (words.one(pooled[kind].between("gRPC", "HTTP")) for kind in ("protocol and client", "protocol"))
+    same, light = asked
     said = [f"Asked by libraries of the same kind, {same}.", f"Asked by this project's own two clients, {light}."]
     costs = {
-        cell["id"].partition("/")[0]: cell["cpu_ms"][CLIENT]["value"]
-        for cell in result["analysis"]["cells"]
-        if CLIENT in cell["cpu_ms"] and "/b1/c1/" in cell["id"]
+        cell.id.partition("/")[0]: cell.cpu_ms[CLIENT].value
+        for cell in result.analysis.cells
+        if CLIENT in cell.cpu_ms and "/b1/c1/" in cell.id
     }
     if costs:
         least, most = min(costs, key=costs.__getitem__), max(costs, key=costs.__getitem__)

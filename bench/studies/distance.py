@@ -10,6 +10,7 @@ from typing import Any
 
 from bench import words
 from bench.measure.measured import Cell
+from bench.result import Result
 from bench.studies.study import MEDIAN, PER_SECOND, RECEIVED, Claim, Measure, Ratios, Study, cross, ratios_of, rows_of
 from locustfiles import toxiproxy
 from locustfiles.clients.policy import COLD, POOLED
@@ -73,20 +74,20 @@ def cells(quick: bool) -> Sequence[Cell]:
     ]
 
 
-def published(cell: Mapping[str, Any]) -> Mapping[str, float]:
+def published(cell: Cell) -> Mapping[str, float]:
     """ms per 10 calls, by the way it was measured on; nothing for what was not published."""
-    row_name = cell["route"].removesuffix("-new")
+    row_name = cell.route.removesuffix("-new")
     return {
         f"{row['client']} to {row['server']}": float(row[row_name])
         for row in rows_of("distance_ms_per_10_calls.csv")
-        if row_name in row and (LIST, row["distance"]) == (cell["size"], cell["distance"])
+        if row_name in row and (LIST, row["distance"]) == (cell.size, cell.distance)
     }
 
 
-def published_kb(cell: Mapping[str, Any]) -> float | None:
+def published_kb(cell: Cell) -> float | None:
     """The size of an answer's body in KiB, which the page calls kB."""
     sizes = {row["vectors"]: row for row in rows_of("distance_response_kb.csv")}
-    found = sizes.get(cell["size"], {}).get(cell["route"])
+    found = sizes.get(cell.size, {}).get(cell.route)
     return float(found) if found else None
 
 
@@ -143,12 +144,12 @@ CLAIMS = {
 }
 
 
-def answer(result: Any) -> str:
+def answer(result: Result) -> str:
     """Across the world, by the ratios of a result."""
     found = {
         pair: [ratio]
         for pair, cell, ratio in ratios_of(result)
-        if (cell["distance"], cell["size"], cell["policy"]) == (WORLD, LIST, POOLED)
+        if (cell.distance, cell.size, cell.policy) == (WORLD, LIST, POOLED)
     }
     if not {(PROTOBUF, JSON), (GRPC, PROTOBUF), (GRPC_NEW, PROTOBUF)} <= found.keys():
         return ""

@@ -7,10 +7,10 @@ locustfiles/study_routes/encodings.py.
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import combinations, product
-from typing import Any
 
 from bench import words
 from bench.measure.measured import Cell
+from bench.result import Result
 from bench.studies.study import MEDIAN, RATE, Claim, Ratios, Study, cross, rows_of
 from locustfiles.study_routes.encodings import FORMS, GATEWAYS, KSERVE, MANY, MODES, RAW, SELDON
 
@@ -26,9 +26,9 @@ def cells(quick: bool) -> list[Cell]:
 _PUBLISHED = {(row["row"], row["values"]): float(row["run_ms"]) for row in rows_of("encodings_mean_ms.csv")}
 
 
-def published(cell: Mapping[str, Any]) -> Mapping[str, float]:
+def published(cell: Cell) -> Mapping[str, float]:
     """The published mean of a row at a number of values: one core, through a port-forward."""
-    found = _PUBLISHED.get((cell["name"], cell["size"]))
+    found = _PUBLISHED.get((cell.name, cell.size))
     return {} if found is None else {"one core in Kubernetes": found}
 
 
@@ -83,13 +83,13 @@ CLAIMS = {
 }
 
 
-def answer(result: Mapping[str, Any]) -> str:
+def answer(result: Result) -> str:
     """Which form to send, by what it costs in all: client encode, the median call and client decode."""
-    factors = {cell["id"]: (cell["name"], cell["size"]) for cell in result["cells"]}
+    factors = {cell.id: (cell.name, cell.size) for cell in result.cells}
     sums = {
-        factors[cell["id"]]: cell["encode_ms"] + cell["p50_ms"]["value"] + (cell["decode_ms"] or 0.0)
-        for cell in result["analysis"]["cells"]
-        if cell["p50_ms"] and not cell["marks"]
+        factors[cell.id]: (cell.encode_ms or 0.0) + cell.p50_ms.value + (cell.decode_ms or 0.0)
+        for cell in result.analysis.cells
+        if cell.p50_ms and not cell.marks
     }
     said = []
     for what, names, size in (

@@ -5,12 +5,12 @@ server does with it.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from bench import words
 from bench.figures import callers, digits
 from bench.measure.measured import Cell
-from bench.studies.study import MEDIAN, PER_SECOND, Measure, Study, cross
+from bench.result import Result
+from bench.studies.study import MEDIAN, PER_SECOND, Measure, Study, cross, over_all
 from locustfiles.clients.policy import COLD
 from locustfiles.settings import DIRECT
 from locustfiles.study_routes.endpoint import GRPC, HTTP, ROWS
@@ -30,15 +30,11 @@ def cells(quick: bool) -> list[Cell]:
     return matrix(list(ROWS), QUICK_BATCHES if quick else BATCHES, QUICK_CALLERS if quick else CALLERS)
 
 
-def answer(result: Any) -> str:
+def answer(result: Result) -> str:
     """The protocols over all cells, and for each of them where more callers, or a larger batch, stop to help."""
-    said = ["Over HTTP tensors were JSON, for want of an extension."] if result["options"].get("http_json") else []
-    said += [
-        words.sentence(words.one(pooled.between("gRPC", "HTTP")))
-        for pooled in result["analysis"]["pooled"]
-        if pooled["kind"] == "protocol"
-    ]
-    for knee in result["analysis"]["knees"]:
+    said = ["Over HTTP tensors were JSON, for want of an extension."] if result.options.get("http_json") else []
+    said += [words.sentence(one) for one in over_all(result, {"protocol": ("gRPC", "HTTP")})]
+    for knee in result.analysis.knees:
         over = "HTTP" if knee.name == HTTP else "gRPC"
         what = callers(knee.at) if knee.by == "users" else f"batch {knee.at}"
         grows = f"still grew at {what}, the most that was tried" if knee.still else f"stops growing at {what}"

@@ -7,13 +7,12 @@ them, and verdicts on them: these are the claims. H5 is about two devices, so `s
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from statistics import median
-from typing import Any
 
 from bench import words
 from bench.figures import share
 from bench.measure.measured import Cell
 from bench.measure.split import COMPUTE, DECODE, ENCODE, QUEUE
-from bench.result import Analysis, Found, Judged, Verdict
+from bench.result import Analysis, Found, Judged, Result, Verdict
 from bench.studies.study import (
     INCONCLUSIVE,
     MEDIAN,
@@ -26,6 +25,7 @@ from bench.studies.study import (
     Measure,
     Ratios,
     Study,
+    over_all,
     rows_of,
 )
 from locustfiles.study_routes.fiveway import BATCHES, CONCURRENCY, FIVE, GRPCIO, ROWS, matrix
@@ -56,16 +56,16 @@ PUBLISHED_SHARES = (
 """trt-http's compute has engine builds in it."""
 
 
-def published(route: str, batch: int, users: int, measure: str) -> dict[str, float]:
+def published(cell: Cell, measure: str) -> dict[str, float]:
     """Device -> the published number; {} where the study has none."""
     file, factor = _TABLES[measure]
-    column, other = (f"b{batch}", users) if factor == "batch" else (f"c{users}", batch)
-    rows = [row for row in rows_of(file) if row["route"] == route and column in row and other == 1]
+    column, other = (f"b{cell.batch}", cell.users) if factor == "batch" else (f"c{cell.users}", cell.batch)
+    rows = [row for row in rows_of(file) if row["route"] == cell.route and column in row and other == 1]
     return {row["gpu"]: float(row[column]) for row in rows}
 
 
-def _beside(table: str) -> Callable[[Mapping[str, Any]], Mapping[str, float]]:
-    return lambda cell: published(cell["route"], cell["batch"], cell["users"], table)
+def _beside(table: str) -> Callable[[Cell], Mapping[str, float]]:
+    return lambda cell: published(cell, table)
 
 
 def cells(quick: bool) -> list[Cell]:
@@ -160,13 +160,15 @@ def across(a: Analysis, b: Analysis, names: tuple[str, str] = ("A", "B")) -> Jud
     return judged(verdicts.get(below, INCONCLUSIVE), f"{speed} {text}", f"{cause}.")
 
 
-def answer(result: Any) -> str:
+def answer(result: Result) -> str:
     """The format, then the protocol: each as one ratio over all cells."""
     names = {"format": ("a tensor to Triton", "a JPEG to PyTorch"), "protocol": ("gRPC", "HTTP")}
-    pooled = {one["kind"]: one for one in result["analysis"]["pooled"] if one["ratios"] > 1}
-    said = [f"{words.one(pooled[kind].between(*two))}." for kind, two in names.items() if kind in pooled]
-    if "protocol" in pooled and (encoded := pooled["protocol"]["encoded"]):
-        said.append(f"With the encoding of the requests, gRPC is {words.interval(encoded)}.")
+    said = [f"{clause}." for clause in over_all(result, names, least=2)]
+    said += [
+        f"With the encoding of the requests, gRPC is {words.interval(one.encoded)}."
+        for one in result.analysis.pooled
+        if one.kind == "protocol" and one.ratios > 1 and one.encoded
+    ]
     return f"Over all cells, {' '.join(said)}" if said else ""
 
 

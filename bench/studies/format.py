@@ -15,11 +15,10 @@ while the rows with JPEGs have the server's decoding inside the clock.
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from bench import words
 from bench.measure.measured import Cell
-from bench.result import NO_VERDICT
+from bench.result import NO_VERDICT, Ratio, Result
 from bench.studies import fiveway
 from bench.studies.study import HIGHER, LOWER, MEDIAN, P50, PER_SECOND, Claim, Measure, Ratios, Study, cross, ratios_of
 from locustfiles.study_routes.format import PYTORCH, ROWS
@@ -39,9 +38,9 @@ def cells(quick: bool) -> list[Cell]:
     return near + cross(_ONE, distance=DISTANCES, route=list(ROWS))
 
 
-def published(cell: Mapping[str, Any]) -> Mapping[str, float]:
+def published(cell: Cell) -> Mapping[str, float]:
     """The p50 of the 5-way comparison. Its clients were at some distance, which it does not say: it stands at none."""
-    return {} if cell["distance"] else fiveway.published(cell["route"], cell["batch"], cell["users"], P50)
+    return {} if cell.distance else fiveway.published(cell, P50)
 
 
 _LOSES = [(tensor, PYTORCH) for tensor in ("onnx-http", "onnx-grpc")]
@@ -86,15 +85,15 @@ CLAIMS = {
 }
 
 
-def answer(result: Any) -> str:
+def answer(result: Result) -> str:
     """Triton with tensors against PyTorch with JPEGs, one image and one caller: near, and at the largest distance."""
-    found: dict[str, dict[tuple[str, str], Any]] = {}
+    found: dict[str, dict[tuple[str, str], Ratio]] = {}
     for pair, cell, ratio in ratios_of(result):
-        if cell["batch"] == cell["users"] == 1:
-            found.setdefault(cell["distance"], {})[pair] = ratio
+        if cell.batch == cell.users == 1:
+            found.setdefault(cell.distance, {})[pair] = ratio
     whole = [distance for distance, ratios in found.items() if {WHOLE, FORMAT_ONLY, SERVER} <= ratios.keys()]
     chosen = sorted(whole, key=lambda distance: parse(distance).round_trip_ms if distance else -1)
-    sent = {cell["id"]: cell["sent_bytes_per_image"] for cell in result["analysis"]["cells"]} if chosen else {}
+    sent = {cell.id: cell.sent_bytes_per_image for cell in result.analysis.cells}
     said = []
     for distance in dict.fromkeys(chosen[:1] + chosen[-1:]):
         ratios = found[distance]
@@ -110,17 +109,17 @@ def _where(distance: str) -> str:
     return f"At {way.round_trip_ms} ms and {way.mbit_per_s} Mbit/s"
 
 
-def _because(ratios: Mapping[tuple[str, str], Any], sent: Mapping[str, float | None]) -> str:
+def _because(ratios: Mapping[tuple[str, str], Ratio], sent: Mapping[str, float | None]) -> str:
     """What makes most of a difference, by the format's share of it on the log scale, on which factors add up."""
     whole, form, server = (ratios[pair] for pair in (WHOLE, FORMAT_ONLY, SERVER))
-    if whole["verdict"] not in (LOWER, HIGHER) or NO_VERDICT in (form["verdict"], server["verdict"]):
+    if whole.verdict not in (LOWER, HIGHER) or NO_VERDICT in (form.verdict, server.verdict):
         return ""
-    part = math.log(form["value"]) / math.log(whole["value"])
+    part = math.log(form.value or 1) / math.log(whole.value or 1)
     only = "" if 0 < part < 1 else "only "
     if part < 0.5:
         return f", {only or 'mostly '}because of the server and engine"
-    tensor, jpeg = sent.get(whole["a"]), sent.get(whole["b"])
-    more = f": a tensor is {tensor / jpeg:.0f} times the bytes" if tensor and jpeg and form["value"] > 1 else ""
+    tensor, jpeg = sent.get(whole.a), sent.get(whole.b)
+    more = f": a tensor is {tensor / jpeg:.0f} times the bytes" if tensor and jpeg and (form.value or 0) > 1 else ""
     return f", {only or 'mostly '}because of the format{more}"
 
 

@@ -9,11 +9,10 @@ makes no great difference for messages so large. One user: a camera has one stre
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from bench import words
 from bench.measure.measured import Cell
-from bench.result import NO_VERDICT
+from bench.result import NO_VERDICT, Result
 from bench.studies.study import MEDIAN, PER_SECOND, Claim, Measure, Ratios, Study, cross, ratios_of, rows_of
 from locustfiles.study_routes.frames import HD, ROWS
 
@@ -54,9 +53,9 @@ def cells(quick: bool) -> Sequence[Cell]:
     return cross(base, size=[HD] if quick else [HD, FULL_HD], route=list(ROWS))
 
 
-def published(cell: Mapping[str, Any]) -> Mapping[str, float]:
+def published(cell: Cell) -> Mapping[str, float]:
     """Frames per second of a video whose size is not said: they stand beside both sizes."""
-    found = {row["row"]: float(row["fps"]) for row in rows_of("frames_fps.csv")}.get(cell["name"])
+    found = {row["row"]: float(row["fps"]) for row in rows_of("frames_fps.csv")}.get(cell.name)
     return {"published": found} if found else {}
 
 
@@ -105,13 +104,16 @@ PAIRS: Mapping[tuple[str, str], str] = (
 )
 
 
-def answer(result: Any) -> str:
+def answer(result: Result) -> str:
     """What shared memory, gRPC and the slowest way cost against one process, in the first size."""
-    every = [(row, cell["size"], ratio) for (row, b), cell, ratio in ratios_of(result, PER_SECOND) if b == BASELINE]
-    found = {row: ratio for row, size, ratio in every if size == HD and ratio["verdict"] != NO_VERDICT}
+    found = {
+        row: ratio
+        for (row, other), cell, ratio in ratios_of(result, PER_SECOND)
+        if (other, cell.size) == (BASELINE, HD) and ratio.verdict != NO_VERDICT
+    }
     if len(found) < 2:
         return ""
-    ranked = sorted(found, key=lambda row: -found[row]["value"])
+    ranked = sorted(found, key=lambda row: -(found[row].value or 0))
     rows = dict.fromkeys(row for row in (ranked[0], "frames-grpc", ranked[-1]) if row in found)
     first, *others = (words.several(_way(row), "one process", [found[row]]) for row in rows)
     return f"At {HD} {first}. {'; '.join(others)}."

@@ -6,16 +6,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from bench import words
 from bench.figures import callers
 from bench.measure.measured import Cell
 from bench.measure.split import PARTS
-from bench.result import Analysis, Found, Interval, Judged
+from bench.result import Analysis, Found, Interval, Judged, Ratio, Result
 from locustfiles import toxiproxy
 from locustfiles.routes import Route
 from locustfiles.study_routes import STUDY_ROUTES
 
 PUBLISHED = Path(__file__).with_name("published")
-P50, PER_SECOND, RECEIVED = "p50_ms", "images_per_s", "received_bytes_per_image"
+P50: Final = "p50_ms"
+PER_SECOND: Final = "images_per_s"
+RECEIVED: Final = "received_bytes_per_image"
 TIME = "time"
 """P50 of one caller, and with more of them the inverse of PER_SECOND: what a caller waits for."""
 LOWER: Final = "lower"
@@ -39,8 +42,8 @@ class Measure:
     factor: float = 1.0
     inverse: bool = False
     """The number is `factor` / that number."""
-    published: Callable[[Mapping[str, Any]], Mapping[str, float]] = lambda cell: {}
-    """By the factors of a cell: where it was measured -> the published number, in this unit."""
+    published: Callable[[Cell], Mapping[str, float]] = lambda cell: {}
+    """By a cell: where it was measured -> the published number, in this unit."""
 
     def __call__(self, cell: Found) -> Interval | None:
         """Of an analysed cell; None where it has no such number."""
@@ -82,10 +85,10 @@ class Ratios:
     everywhere: bool = False
     """A finding about all cells: a single ratio that contradicts it refutes it."""
 
-    def about(self, cell: Mapping[str, Any]) -> bool:
-        """Whether `where` takes a cell with these factors."""
-        allowed = ((cell[name], value if isinstance(value, tuple) else (value,)) for name, value in self.where.items())
-        return all(found in values for found, values in allowed)
+    def about(self, cell: Cell) -> bool:
+        """Whether `where` takes this cell."""
+        allowed = {name: value if isinstance(value, tuple) else (value,) for name, value in self.where.items()}
+        return all(getattr(cell, name) in values for name, values in allowed.items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,14 +126,14 @@ class Study:
     """What a `size` counts, as a plural: `values`."""
     claims: Mapping[str, Claim] = field(default_factory=dict)
     """Name of a finding -> the finding."""
-    published_kb: Callable[[Mapping[str, Any]], float | None] = lambda cell: None
-    """By the factors of a cell: the published size of its answer, in KiB."""
+    published_kb: Callable[[Cell], float | None] = lambda cell: None
+    """The published size of a cell's answer, in KiB."""
     flaws: Sequence[str] = ()
     """Faults of the original. Each one names the factor in our study that shows it."""
     advice: Sequence[str] = ()
     """What a practitioner should do."""
-    answer: Callable[[Any], str] = lambda result: ""
-    """The study's question, answered in one sentence from the numbers of a Result; empty: no answer."""
+    answer: Callable[[Result], str] = lambda result: ""
+    """The study's question, answered in one sentence from the numbers of a result; empty: no answer."""
     declared: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """Columns of known numbers, which are not measured: head of a column -> row -> number."""
     no_gate: str = ""
@@ -169,21 +172,21 @@ CONNECTIONS = {
 }
 
 
-def factor(study: Study, name: str, cell: Any) -> str:
+def factor(study: Study, name: str, cell: Cell) -> str:
     """A factor of a cell as a reader says it: a size is `100,000 values`, `1 value`, or words as they are."""
-    value, size = str(cell[name]), cell["size"]
+    value, size = str(getattr(cell, name)), cell.size
     if size.isdecimal():
         size = f"{int(size):,} {study.unit.removesuffix('s') if size == '1' else study.unit}"
-    words = {
-        "users": callers(cell["users"]),
-        "gather": "all at once" if cell["gather"] else "each at its own pace",
+    said = {
+        "users": callers(cell.users),
+        "gather": "all at once" if cell.gather else "each at its own pace",
         "batch": f"batch {value}",
         "policy": CONNECTIONS.get(value, value),
-        "distance": distance_text(cell["distance"]),
-        "size": size or cell["photo"],
+        "distance": distance_text(cell.distance),
+        "size": size or cell.photo,
         "photo": "" if size else value,
     }
-    return words.get(name, value)
+    return said.get(name, value)
 
 
 def distance_text(text: str) -> str:
@@ -194,12 +197,12 @@ def distance_text(text: str) -> str:
     return f"{way.round_trip_ms} ms, {way.mbit_per_s:,} Mbit/s"
 
 
-def case(study: Study, cell: Mapping[str, Any]) -> str:
+def case(study: Study, cell: Cell) -> str:
     """The factors that distinguish a cell from one call of one caller: `20 callers, all at once, 360x640`."""
-    usual = Cell("", "", target=cell["target"])
+    usual = Cell("", "")
     names = ("batch", "gather", "photo", "size", "policy", "distance")
-    told = [factor(study, name, cell) for name in names if cell[name] != getattr(usual, name)]
-    return ", ".join(filter(None, [callers(cell["users"]), *told]))
+    told = [factor(study, name, cell) for name in names if getattr(cell, name) != getattr(usual, name)]
+    return ", ".join(filter(None, [callers(cell.users), *told]))
 
 
 def rows_of(file: str) -> list[dict[str, str]]:
@@ -216,9 +219,15 @@ def cross(base: Cell, **factors: Sequence[Any]) -> list[Cell]:
     return [replace(cell, name=cell.route) for cell in cells]
 
 
-def ratios_of(result: Any, measure: str = P50) -> Iterator[tuple[tuple[str, str], Mapping[str, Any], Any]]:
-    """(its two rows, the factors of a's cell, the ratio) of every ratio of a Result that is about `measure`."""
-    cells = {cell["id"]: cell for cell in result["cells"]}
-    for ratio in result["analysis"]["ratios"]:
-        if ratio["measure"] == measure:
-            yield (ratio["a_name"], ratio["b_name"]), cells[ratio["a"]], ratio
+def ratios_of(result: Result, measure: str = P50) -> Iterator[tuple[tuple[str, str], Cell, Ratio]]:
+    """(its two rows, a's cell, the ratio) of every ratio of a result that is about `measure`."""
+    cells = {cell.id: cell for cell in result.cells}
+    for ratio in result.analysis.ratios:
+        if ratio.measure == measure:
+            yield (ratio.a_name, ratio.b_name), cells[ratio.a], ratio
+
+
+def over_all(result: Result, names: Mapping[str, tuple[str, str]], least: int = 1) -> list[str]:
+    """A clause per kind of these, between its two names, that has one ratio over `least` cells or more."""
+    pooled = {one.kind: one for one in result.analysis.pooled if one.ratios >= least}
+    return [words.between(*two, pooled[kind]) for kind, two in names.items() if kind in pooled]

@@ -6,13 +6,11 @@ TorchServe: typed-grpc carries JPEG bytes, because its proto says bytes; typed-h
 bytes are base64 text.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
-from bench import words
 from bench.measure.measured import Cell
-from bench.studies.study import MEDIAN, PER_SECOND, Claim, Ratios, Study, cross, per_calls, rows_of
+from bench.result import Result
+from bench.studies.study import MEDIAN, PER_SECOND, Claim, Ratios, Study, cross, over_all, per_calls, rows_of
 from locustfiles.payloads import photo_sizes
 from locustfiles.study_routes.torchserve import ROWS
 
@@ -33,20 +31,19 @@ def cells(quick: bool) -> list[Cell]:
     return [*every, *(one for cell in every for one in cross(cell, users=[CALLS], gather=[True]))]
 
 
-def published(cell: Mapping[str, Any]) -> dict[str, float]:
-    seconds = _PUBLISHED.get(cell["photo"], {}).get(cell["name"])
-    return {"densenet161 on one GPU": float(seconds)} if cell["gather"] and seconds else {}
+def published(cell: Cell) -> dict[str, float]:
+    seconds = _PUBLISHED.get(cell.photo, {}).get(cell.name)
+    return {"densenet161 on one GPU": float(seconds)} if cell.gather and seconds else {}
 
 
-def answer(result: Any) -> str:
+def answer(result: Result) -> str:
     """What gRPC, base64 and the typed contract do, each as one ratio over all cells."""
     names = {
         "protocol": ("gRPC", "REST"),
         "encoding": ("base64", "bytes"),
         "contract": ("the typed contract", "TorchServe's own"),
     }
-    pooled = {one["kind"]: one for one in result["analysis"]["pooled"]}
-    said = [f"{words.one(pooled[kind].between(*two))}." for kind, two in names.items() if kind in pooled]
+    said = [f"{clause}." for clause in over_all(result, names)]
     return " ".join([f"Over all sizes, {said[0]}", *(one[0].upper() + one[1:] for one in said[1:])]) if said else ""
 
 

@@ -268,7 +268,7 @@ def test_a_question_has_one_ratio_over_its_cells() -> None:
         assert pooled.value == pytest.approx(np.exp(np.mean(np.log([time.value for time in times]))))
         assert pooled.low < 1.3 < pooled.high
         assert pooled.high / pooled.low < min(time.high / time.low for time in times)
-        assert words.one(pooled.between("gRPC", "HTTP")).startswith("gRPC is 3")
+        assert words.between("gRPC", "HTTP", pooled).startswith("gRPC is 3")
 
 
 def test_pairs_share_every_factor() -> None:

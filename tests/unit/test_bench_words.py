@@ -5,15 +5,15 @@ from typing import Any
 import pytest
 
 from bench import words
-from bench.result import FASTER, NO_DIFFERENCE, NO_VERDICT, SAME, SLOWER, is_same
+from bench.measure.measured import Cell
+from bench.result import FASTER, NO_DIFFERENCE, NO_VERDICT, SAME, SLOWER, Interval, Ratio, is_same
 
 
-def ratio(value: float, low: float, high: float, verdict: str = "", measure: str = "p50_ms") -> dict[str, Any]:
+def ratio(value: float, low: float, high: float, verdict: Any = "", measure: Any = "p50_ms") -> Ratio:
     """a / b, with the verdict that its interval has."""
     none = SAME if is_same(low, high) else NO_DIFFERENCE
-    judged = verdict or (none if low <= 1 <= high else "lower" if high < 1 else "higher")
-    numbers = {"value": value, "low": low, "high": high}
-    return {"a_name": "a", "b_name": "b", "measure": measure, "verdict": judged, "why": []} | numbers
+    judged: Any = verdict or (none if low <= 1 <= high else "lower" if high < 1 else "higher")
+    return Ratio.of("protocol", Cell("a", "a"), Cell("b", "b"), measure, Interval(value, low, high), judged)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_a_ratio_of_times_is_a_multiple_or_a_percentage(value: float, said: str)
         (ratio(0.97, 0.97, 0.97, measure=words.BYTES), "a is 3.1 % smaller than b"),
     ],
 )
-def test_a_clause_says_the_verdict_and_the_interval(found: dict[str, Any], said: str) -> None:
+def test_a_clause_says_the_verdict_and_the_interval(found: Ratio, said: str) -> None:
     """A throughput is turned into time; what was counted has no interval; equal is said where the interval shows it."""
     assert words.one(found).startswith(said)
 
@@ -81,7 +81,7 @@ OTHERS = ", and no difference is shown in the others"
         ([ratio(2.0, 1, 3, NO_VERDICT)], "no verdict is possible on A against B"),
     ],
 )
-def test_several_ratios_are_one_clause(found: list[dict[str, Any]], said: str) -> None:
+def test_several_ratios_are_one_clause(found: list[Ratio], said: str) -> None:
     """By their verdicts: on how many sides they are, and in how many cases no difference is shown."""
     assert words.several("A", "B", found, "sizes") == said
 
@@ -91,4 +91,5 @@ def test_a_clause_can_leave_the_amounts_out_and_become_a_sentence() -> None:
     assert words.several("gRPC", "HTTP", [SLOW], amounts=False) == "gRPC is slower than HTTP"
     assert words.sentence("gRPC is slower") == "gRPC is slower."
     assert words.sentence("no difference is shown") == "No difference is shown."
-    assert words.differing({"why": ["servers: x against y", "bytes sent: 1 against 2"]}, 1) == "servers (x against y)"
+    SLOW.why = ["servers: x against y", "bytes sent: 1 against 2"]
+    assert words.differing(SLOW, 1) == "servers (x against y)"

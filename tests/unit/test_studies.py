@@ -1,8 +1,9 @@
 """The studies as data: every row can be asked, every claim is about measured cells, every question is answered."""
 
-from collections.abc import Mapping
-from dataclasses import asdict, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,11 @@ from bench.analysis.statistics import Estimate
 from bench.measure.cells import parsed_settings
 from bench.measure.measured import Cell
 from bench.measure.plan import START_S
-from bench.result import SAME, Interval
+from bench.result import SAME, Analysis, Interval, Ratio
 from bench.studies import STUDIES
 from bench.studies.distance import FEW, WORLD
 from bench.studies.format import FORMAT_ONLY, SERVER, WHOLE
-from bench.studies.study import P50, PER_SECOND, RECEIVED, Claim, Measure, Ratios, Study, per_calls
+from bench.studies.study import P50, PER_SECOND, Claim, Measure, Ratios, Study, per_calls
 from locustfiles.routes import ROUTES
 from locustfiles.study_routes import WAYS, first_size, offered
 from locustfiles.study_routes import distance as lists
@@ -60,7 +61,7 @@ def test_pairs_claims_and_rows_fit(study: Study) -> None:
     assert rows == {name for pair in study.pairs for name in pair}
     for name, claim in study.claims.items():
         assert set(claim.shown_by.pairs) <= set(study.pairs), name
-    beside = [study.measures[0].published(asdict(cell)) for cell in study.cells(False)]
+    beside = [study.measures[0].published(cell) for cell in study.cells(False)]
     assert study.question.endswith("?")
     assert bool(study.source) or not any(beside)
     assert study.advice
@@ -82,17 +83,17 @@ def test_a_long_call_has_a_long_visit() -> None:
     assert least(Cell(lists.GZIP, lists.GZIP, size="100000", distance=WORLD)) > 3 * 0.3
 
 
-def between(a: Cell, b: str, value: float, measure: str = P50, **more: Any) -> dict[str, Any]:
+def between(a: Cell, b: str, value: float, measure: Any = P50) -> Ratio:
     """The ratio of a cell to the same one of row `b`, with an interval around `value`."""
     low, high = value * 0.99, value * 1.01
-    verdict = "lower" if high < 1 else "higher" if low > 1 else SAME
-    about: dict[str, Any] = {"a": a.id, "b": replace(a, name=b, route=b).id, "a_name": a.name, "b_name": b}
-    about |= {"batch": a.batch, "users": a.users, "value": value, "low": low, "high": high, "verdict": verdict}
-    return about | {"measure": measure, "why": ["bytes sent: 1"]} | more
+    verdict: Any = "lower" if high < 1 else "higher" if low > 1 else SAME
+    return Ratio.of("protocol", a, replace(a, name=b, route=b), measure, Interval(value, low, high), verdict)
 
 
-def ratio(verdict: str, value: float, low: float | None, high: float | None, **more: Any) -> dict[str, Any]:
-    return between(Cell("a", "a"), "b", value, **{"verdict": verdict, "low": low, "high": high} | more)
+def ratio(verdict: Any, value: float, low: float | None, high: float | None, measure: Any = P50) -> Ratio:
+    found = Ratio.of("protocol", Cell("a", "a"), Cell("b", "b"), measure, Interval(value, low, high), verdict)
+    found.why = ["bytes sent: 1"]
+    return found
 
 
 @others
@@ -100,31 +101,30 @@ def ratio(verdict: str, value: float, low: float | None, high: float | None, **m
 def test_claims_are_judged_by_their_own_cells(study: Study, strength: float) -> None:
     """Reproduced on the side of the finding, in direction only where it names another size; not reproduced on the other
     side. Cells that it is not about show the opposite, and that says nothing."""
-    factors = {cell.id: asdict(cell) for cell in study.cells(False)}
+    cells = {cell.id: cell for cell in study.cells(False)}
     for name, claim in study.claims.items():
         shown = claim.shown_by
         right = {"equal": min(strength, 1.0), "lower": 1 / strength, "higher": strength}[shown.expected]
         wrong = 3.0 if shown.expected == "equal" else 1 / right
         ratios = [
-            between(cell, b, right if shown.about(factors[cell.id]) else wrong, shown.measure)
+            between(cell, b, right if shown.about(cell) else wrong, shown.measure)
             for a, b in shown.pairs
-            for cell in study.cells(False)
+            for cell in cells.values()
             if cell.name == a
         ]
-        (one,) = [one for one in claims.judge(study, factors, ratios) if one["id"] == name]
+        (one,) = [one for one in claims.judge(study, cells, ratios) if one.id == name]
         holds = strength >= 1 or (shown.expected == "equal" and right == 1)
         in_size = not shown.size or 0.8 < right ** {"lower": -1}.get(shown.expected, 1) / shown.size < 1.25
-        assert one["verdict"] == (NOT_REPRODUCED if not holds else REPRODUCED if in_size else IN_DIRECTION), name
+        assert one.verdict == (NOT_REPRODUCED if not holds else REPRODUCED if in_size else IN_DIRECTION), name
 
 
 def test_a_claim_is_about_some_cells() -> None:
     """What other cells show says nothing of it."""
-    blank = asdict(Cell("", ""))
-    large: dict[str, Any] = blank | {"gather": True, "photo": "1080x1920"}
-    across: dict[str, Any] = blank | {"size": lists.LIST, "distance": WORLD}
+    large = Cell("", "", gather=True, photo="1080x1920")
+    across = Cell("", "", size=lists.LIST, distance=WORLD)
     base, distance = (STUDIES[study].claims[claim].shown_by for study, claim in (("base", "B3a"), ("distance", "D1")))
-    assert (base.about(large | {"photo": "360x640"}), base.about(large)) == (True, False)
-    assert (distance.about(across), distance.about(across | {"policy": "cold"})) == (True, False)
+    assert (base.about(replace(large, photo="360x640")), base.about(large)) == (True, False)
+    assert (distance.about(across), distance.about(replace(across, policy="cold"))) == (True, False)
 
 
 @pytest.mark.parametrize(
@@ -141,15 +141,18 @@ def test_claims_about_sizes_are_judged_by_the_bytes(compressed: int, marks: list
     received = {lists.JSON: 1_600_000, lists.GZIP: compressed, lists.PROTOBUF: 605_000}
     cells = [Cell(row, row, size=lists.LIST) for row in received]
     cells.append(replace(cells[0], size=FEW))  # its like is not there
-    factors = {cell.id: asdict(cell) for cell in cells}
-    found = [
-        {"id": cell.id, RECEIVED: received[cell.route], "marks": marks * (cell.route == lists.GZIP)} for cell in cells
+    by_id = {cell.id: cell for cell in cells}
+    found: list[Any] = [
+        SimpleNamespace(
+            id=cell.id, received_bytes_per_image=received[cell.route], marks=marks * (cell.route == lists.GZIP)
+        )
+        for cell in cells
     ]
-    ratios = claims.sizes(study, factors, found)
+    ratios = claims.sizes(study, by_id, found)
     assert len(ratios) == 2
-    judged = {one["id"]: one for one in claims.judge(study, factors, ratios)}
-    assert [judged[name]["verdict"] for name in ("D8", "D9")] == verdicts
-    assert "vectors-json is 2.6 times larger than vectors-protobuf. Supports" in judged["D9"]["text"]
+    judged = {one.id: one for one in claims.judge(study, by_id, ratios)}
+    assert [judged[name].verdict for name in ("D8", "D9")] == verdicts
+    assert "vectors-json is 2.6 times larger than vectors-protobuf. Supports" in judged["D9"].text
 
 
 FASTER = Ratios([("a", "b")], "lower")
@@ -183,7 +186,7 @@ TWICE = Ratios([("a", "b")], "higher", size=2)
         (EQUAL, ratio("no difference shown", 1.5, 1.2, 1.9), claims.UNCLEAR),  # perhaps chance
     ],
 )
-def test_a_ratio_supports_a_claim_or_contradicts_it(claim: Ratios, found: dict[str, object], side: str) -> None:
+def test_a_ratio_supports_a_claim_or_contradicts_it(claim: Ratios, found: Ratio, side: str) -> None:
     """By its interval, on the right side of 1, and as far from it as a claim with a size says."""
     assert claims.side(claim, found) == side
 
@@ -213,13 +216,13 @@ def test_a_size_is_reproduced_by_the_size_alone(blocks: int, true: float, least:
         ([], INCONCLUSIVE),
     ],
 )
-def test_only_all_together_decide_a_claim(found: list[dict[str, object]], verdict: str) -> None:
+def test_only_all_together_decide_a_claim(found: list[Ratio], verdict: str) -> None:
     """Reproduced where every ratio shows it, not reproduced where every one contradicts it; the cause is a factor."""
     claims_ = {"C1": Claim("a is faster", "0.5x", FASTER)}
     study = Study("s", "Q?", "", lambda _: [], {("a", "b"): "x"}, [Measure("p50, ms", P50)], claims=claims_)
-    (judged,) = claims.judge(study, {cell.id: asdict(cell) for cell in (Cell("a", "a"), Cell("b", "b"))}, found)
-    assert (judged["id"], judged["verdict"]) == ("C1", verdict)
-    assert ("bytes sent (1)" in judged["cause"]) == (bool(found) and found[0]["measure"] == P50)
+    (judged,) = claims.judge(study, {cell.id: cell for cell in (Cell("a", "a"), Cell("b", "b"))}, found)
+    assert (judged.id, judged.verdict) == ("C1", verdict)
+    assert ("bytes sent (1)" in judged.cause) == (bool(found) and found[0].measure == P50)
 
 
 def test_a_measure_turns_its_interval_with_its_value() -> None:
@@ -244,37 +247,36 @@ def test_the_page_offers_a_study_where_it_is_told_to(monkeypatch: pytest.MonkeyP
 # ---- the questions answered: with the numbers of a result in tests/static/test_results.py
 
 
-def said(study: str, *ratios: Mapping[str, Any]) -> str:
-    """The study's answer to a result with these ratios."""
-    cells = [asdict(cell) | {"id": cell.id} for cell in STUDIES[study].cells(False)]
-    analysed = [{"id": cell["id"], "sent_bytes_per_image": 50 if cell["name"] == "onnx-http" else 2} for cell in cells]
-    return STUDIES[study].answer({"cells": cells, "analysis": {"ratios": ratios, "cells": analysed, "pooled": []}})
+def said(study: str, cells: Sequence[Cell] = (), analysed: Sequence[Any] = (), ratios: Sequence[Ratio] = ()) -> str:
+    """The study's answer to a result with these cells and ratios."""
+    analysis = Analysis(0.95, list(analysed), list(ratios), [])
+    result: Any = SimpleNamespace(cells=cells, analysis=analysis, options={})
+    return STUDIES[study].answer(result)
 
 
 @every
 def test_without_a_verdict_there_is_no_answer(study: Study) -> None:
     """A result without ratios answers nothing."""
-    nothing: dict[str, list[Any]] = {"ratios": [], "cells": [], "pooled": [], "knees": []}
-    assert study.answer({"cells": [], "options": {}, "analysis": nothing}) == ""
+    assert said(study.name) == ""
 
 
 def test_the_answer_of_encodings_counts_encode_call_and_decode() -> None:
     """The least sum is named first; a marked cell is not ranked, and one row alone gives no answer."""
     costs = {"onnx-http-json": (90, 40), "onnx-http": (1, 9), "onnx-grpc-typed": (0.1, 0.1), "onnx-grpc": (2, 9.5)}
-    cells = {name: Cell(name, name) for name in KSERVE}
-    analysed: list[dict[str, Any]] = [
-        {"id": cell.id, "p50_ms": {"value": costs[name][1]}, "encode_ms": costs[name][0], "decode_ms": 0.5, "marks": []}
-        for name, cell in cells.items()
-    ]
-    analysed[list(cells).index("onnx-grpc-typed")]["marks"] = ["its answers do not agree"]
-    result = {"cells": [asdict(c) | {"id": c.id} for c in cells.values()], "analysis": {"cells": analysed}}
-    found = STUDIES["encodings"].answer(result)
+    cells = [Cell(name, name) for name in KSERVE]
+    analysed = []
+    for cell in cells:
+        encode, p50 = costs[cell.name]
+        marks = ["its answers do not agree"] * (cell.name == "onnx-grpc-typed")
+        numbers = {"p50_ms": Interval(p50), "encode_ms": encode, "decode_ms": 0.5}
+        analysed.append(SimpleNamespace(id=cell.id, marks=marks, **numbers))
+    found = said("encodings", cells, analysed)
     for words in ("as bytes over HTTP (onnx-http), 12 times faster than as JSON over HTTP", "onnx-grpc-typed)"):
         assert words in found
-    assert STUDIES["encodings"].answer(result | {"analysis": {"cells": analysed[:1]}}) == ""
+    assert said("encodings", cells, analysed[:1]) == ""
 
 
-def three(format_: float, server: float) -> list[dict[str, Any]]:
+def three(format_: float, server: float) -> list[Ratio]:
     """What the answer of study format is made of, for one cell of each row."""
     values = {WHOLE: format_ * server, FORMAT_ONLY: format_, SERVER: server}
     return [between(Cell(a, a), b, value) for (a, b), value in values.items()]
@@ -301,11 +303,13 @@ def three(format_: float, server: float) -> list[dict[str, Any]]:
 def test_the_answer_of_format_says_where_a_difference_is_from(format_: float, server: float, says: str) -> None:
     """From the format or the server alone, or mostly, on the log scale. Without a verdict on one of the two there is no
     reason, and without a row no answer."""
-    ratios = three(format_, server)
-    assert said("format", *ratios).startswith("Nearby, Triton with tensors")
-    assert said("format", *ratios).endswith(says)
-    assert said("format", *ratios[:2]) == ""
-    ratios[1] |= {"verdict": "no verdict"}
-    assert "because" not in said("format", *ratios)
-    ratios[0] |= {"verdict": "no verdict"}
-    assert "no verdict is possible" in said("format", *ratios)
+    ratios, cells = three(format_, server), STUDIES["format"].cells(False)
+    sent = [SimpleNamespace(id=one.id, sent_bytes_per_image=50 if one.name == "onnx-http" else 2) for one in cells]
+    answer = said("format", cells, sent, ratios)
+    assert answer.startswith("Nearby, Triton with tensors")
+    assert answer.endswith(says)
+    assert said("format", cells, sent, ratios[:2]) == ""
+    ratios[1].verdict = "no verdict"
+    assert "because" not in said("format", cells, sent, ratios)
+    ratios[0].verdict = "no verdict"
+    assert "no verdict is possible" in said("format", cells, sent, ratios)
