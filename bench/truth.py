@@ -12,10 +12,12 @@ import random
 import signal
 import subprocess
 import tempfile
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from bench.analysis import statistics
 from bench.measure import generators
@@ -24,6 +26,7 @@ from bench.measure.launcher import LoadError, Window
 from bench.measure.measured import INTERRUPTED, Cell, Visit, merge, now
 from bench.measure.progress import Progress
 from bench.report import results
+from bench.result import Interval
 from locustfiles import bounded
 from locustfiles.calls import endpoint_of, requests_of
 from locustfiles.clients import DEADLINE_S, Payload
@@ -49,18 +52,8 @@ class GeneratorError(Exception):
     """A generator could not measure a cell; the text is one line."""
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A cell as wrk needs it: the address and the requests."""
-
-    cell: Cell
-    url: str
-    bodies: tuple[bytes, ...]
-    """Whole requests, head and body, as locustfiles.clients.http sends them."""
-
-
-def target(cell: Cell, host: str) -> Target:
-    """The requests of a cell, the same bytes that Locust's users send. Raises as requests_of does."""
+def target(cell: Cell, host: str) -> tuple[str, list[bytes]]:
+    """A cell's URL and its requests, head and body, as locustfiles.clients.http sends them. Raises as requests_of."""
     route = ROUTES[cell.route]
     chosen = settings_of(cell, host)
     to = endpoint_of(route, chosen)
@@ -71,7 +64,7 @@ def target(cell: Cell, host: str) -> Target:
         head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
         return f"POST {to.path} HTTP/1.1\r\n{head}\r\n".encode("latin-1") + payload.body
 
-    return Target(cell, f"http://{to.address}{to.path}", tuple(map(request, requests_of(route, chosen))))
+    return f"http://{to.address}{to.path}", list(map(request, requests_of(route, chosen)))
 
 
 def unfit(cell: Cell) -> str:
@@ -86,13 +79,13 @@ def unfit(cell: Cell) -> str:
     return ""
 
 
-def wrk_command(about: Target, seconds: float, files: Sequence[Path]) -> list[str]:
+def wrk_command(users: int, url: str, seconds: float, files: Sequence[Path]) -> list[str]:
     """wrk for whole seconds, with one connection per user, kept."""
-    load = ["-t1", f"-c{about.cell.users}", f"-d{seconds:g}s", "--timeout", f"{DEADLINE_S:g}s"]
-    return [WRK, *load, "-s", str(WRK_SCRIPT), about.url, "--", *map(str, files)]
+    load = ["-t1", f"-c{users}", f"-d{seconds:g}s", "--timeout", f"{DEADLINE_S:g}s"]
+    return [WRK, *load, "-s", str(WRK_SCRIPT), url, "--", *map(str, files)]
 
 
-def read(about: Target, stdout: str, result: Visit) -> None:
+def read(users: int, stdout: str, result: Visit) -> None:
     """Fill in a Visit from the last line that wrk printed; raises GeneratorError.
 
     {"requests", "failures", "errors": {what: calls}, "seconds", "latencies_us": [[latency, calls], ...]}
@@ -108,8 +101,8 @@ def read(about: Target, stdout: str, result: Visit) -> None:
         steps = {int(latency): int(count) for latency, count in found["latencies_us"]}
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise GeneratorError(f"{WRK} printed something else than its result ({error!r})") from None
-    if requests >= about.cell.users:
-        steps = uncorrected(steps, round(seconds * 1e6) // (requests // about.cell.users))
+    if requests >= users:
+        steps = uncorrected(steps, round(seconds * 1e6) // (requests // users))
     late = result.errors.get("timeout", 0)
     if not requests - late <= sum(steps.values()) <= requests or min(steps.values(), default=0) < 0:
         raise GeneratorError(f"{WRK} recorded {sum(steps.values())} latencies of {requests} calls: use wrk 4.1")
@@ -143,7 +136,7 @@ def generate(cell: Cell, host: str, block: int, seconds: float) -> Visit:
     generator = GENERATORS[ROUTES[cell.route].format.protocol]
     try:
         if generator == WRK:
-            _by_wrk(target(cell, host), seconds, result)
+            _by_wrk(cell, host, max(1, math.ceil(seconds)), result)
         else:
             program = generators.Program(RAW, ROUTES[cell.route], settings_of(cell, host), cell)
             with generators.Load(program, Window(seconds, WARM_S)) as load:
@@ -161,16 +154,16 @@ def generate(cell: Cell, host: str, block: int, seconds: float) -> Visit:
     return result
 
 
-def _by_wrk(about: Target, seconds: float, result: Visit) -> None:
+def _by_wrk(cell: Cell, host: str, seconds: int, result: Visit) -> None:
     """Raises GeneratorError and OSError."""
+    url, bodies = target(cell, host)
     with tempfile.TemporaryDirectory() as folder:
-        files = [Path(folder, str(i)) for i in range(len(about.bodies))]
-        for file, body in zip(files, about.bodies, strict=True):
+        files = [Path(folder, str(i)) for i in range(len(bodies))]
+        for file, body in zip(files, bodies, strict=True):
             file.write_bytes(body)
-        seconds = max(1, math.ceil(seconds))
         if WARM_S:
-            run(wrk_command(about, WARM_S, files), WARM_S + LIMIT_S)
-        read(about, run(wrk_command(about, seconds, files), seconds + LIMIT_S), result)
+            run(wrk_command(cell.users, url, WARM_S, files), WARM_S + LIMIT_S)
+        read(cell.users, run(wrk_command(cell.users, url, seconds, files), seconds + LIMIT_S), result)
 
 
 def run(command: Sequence[str], limit_s: float) -> str:
@@ -203,8 +196,7 @@ def cross_check(
     `measure` makes one visit with Locust: cell, block (from 1). Takes 2 steps of `progress` per cell and block. Ctrl-C
     and LoadError end it early: the rows say so, and hold what was measured until then.
     """
-    locust: dict[Cell, list[Visit]] = {cell: [] for cell in cells}
-    truth: dict[Cell, list[Visit]] = {cell: [] for cell in cells}
+    locust, truth = (defaultdict[Cell, list[Visit]](list) for _ in range(2))
     why = {cell: unfit(cell) for cell in cells}
     ended = ""
     try:
@@ -235,21 +227,20 @@ def _turns(cells: Sequence[Cell], blocks: int, seed: int) -> Iterator[tuple[int,
 def row(cell: Cell, locust: Sequence[Visit], truth: Sequence[Visit], ended: str = "") -> dict[str, Any]:
     """The row of one cell.
 
-    Intervals are {"value", "low", "high"}, low and high null below three blocks; only blocks that both measured count.
-    `error` is Locust's p50 / the generator's - 1. `within_goal` is about its value alone, and null without one; `goal`
-    is the verdict of its interval (see `verdict`).
+    Only blocks that both measured count. `error` is Locust's p50 / the generator's - 1. `within_goal` is about its
+    value alone, and null without one; `goal` is the verdict of its interval (see `verdict`).
     """
-    measured = [
-        {one.block: one for one in statistics.windows([visit for visit in visits if not visit.problem], cell.batch)}
-        for visits in (locust, truth)
-    ]
-    ours, theirs = ([side[block] for block in side if all(block in one for one in measured)] for side in measured)
+    sides = ([visit for visit in visits if not visit.problem] for visits in (locust, truth))
+    both = [statistics.windows(visits, cell.batch) for visits in sides]
+    common = set.intersection(*({window.block for window in windows} for windows in both))
+    ours, theirs = ([window for window in windows if window.block in common] for windows in both)
     by_locust, by_truth = (statistics.estimates(windows, {P50: 50.0}) for windows in (ours, theirs))
     truth_requests, locust_requests = (sum(window.calls for window in windows) for windows in (theirs, ours))
+    ratio = statistics.ratio(by_locust[P50], by_truth[P50]) if common else None
     error = None
-    if ours and min(truth_requests, locust_requests) >= MIN_CALLS[50]:
-        ratio = statistics.as_json(statistics.ratio(by_locust[P50], by_truth[P50])) or {}
-        error = {name: None if value is None else value - 1 for name, value in ratio.items()}
+    if ratio and min(truth_requests, locust_requests) >= MIN_CALLS[50]:
+        found = ratio.interval
+        error = Interval(found.value - 1, found.low and found.low - 1, found.high and found.high - 1)
     marks = [ended] if ended else []
     marks += dict.fromkeys(visit.problem for visit in (*locust, *truth) if visit.problem)
     failures = sum(visit.failures for visit in locust)
@@ -265,29 +256,28 @@ def row(cell: Cell, locust: Sequence[Visit], truth: Sequence[Visit], ended: str 
         "truth_requests": truth_requests,
         "locust_requests": locust_requests,
         **{
-            f"{side}_{measure}": statistics.as_json(found.get(measure))
+            f"{side}_{measure}": found[measure].interval if common else None
             for measure in (P50, statistics.IMAGES_PER_S)
             for side, found in (("truth", by_truth), ("locust", by_locust))
         },
         "locust_client_cpu": max((visit.client_cpu for visit in locust), default=None),
         "error": error,
-        "within_goal": None if error is None or error["value"] is None else abs(error["value"]) <= GOAL,
+        "within_goal": abs(error.value) <= GOAL if error else None,
         "goal": verdict(error),
         "marks": marks,
     }
 
 
-def verdict(error: Mapping[str, float | None] | None) -> str:
+def verdict(error: Interval | None) -> str:
     """`met` or `missed` where the whole interval of the error is within the goal or beyond it, else `inconclusive`.
 
     A noisy machine, or fewer than three blocks, shows nothing: a small error may be luck.
     """
-    low, high = (error["low"], error["high"]) if error else (None, None)
-    if low is None or high is None:
+    if not error or error.low is None or error.high is None:
         return "inconclusive"
-    if max(-low, high) <= GOAL:
+    if max(-error.low, error.high) <= GOAL:
         return "met"
-    return "missed" if low > GOAL or high < -GOAL else "inconclusive"
+    return "missed" if error.low > GOAL or error.high < -GOAL else "inconclusive"
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -295,10 +285,10 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
     lines = [f"| cell | generator | its p50, ms | Locust's p50, ms | Locust's error | goal: within {GOAL:.0%} |"]
     lines.append("|---|---|---:|---:|---:|---|")
     for found in rows:
-        p50 = [_text(found[f"{side}_p50_ms"], "{:.2f}") for side in ("truth", "locust")]
-        error = found["error"] and {name: value and value * 100 for name, value in found["error"].items()}
+        p50 = [_text(found[f"{side}_p50_ms"], ".2f") for side in ("truth", "locust")]
+        error = _text(found["error"] and found["error"].times(100), "+.1f", " %")
         why = f" ({'; '.join(found['marks'])})" if found["marks"] else ""
-        columns = [found["id"], found["generator"], *p50, _text(error, "{:+.1f}", " %"), found["goal"] + why]
+        columns = [found["id"], found["generator"], *p50, error, found["goal"] + why]
         lines.append(f"| {' | '.join(columns)} |")
     return "\n".join(lines)
 
@@ -312,7 +302,8 @@ def keep(
     """
     print(table(rows))
     about = {"schema": SCHEMA, "study": STUDY, "goal": GOAL, "options": options, "environment": environment}
-    results.put(folder / "truth.json", json.dumps(about | {"rows": rows}, indent=1, default=str) + "\n")
+    text = msgspec.json.format(msgspec.json.encode(about | {"rows": rows}, enc_hook=str), indent=1)
+    results.put(folder / "truth.json", text + b"\n")
     results.put(folder / "truth.md", table(rows) + "\n")
     print(f"\n{folder / 'truth.json'}")
     if any(INTERRUPTED in found["marks"] for found in rows):
@@ -320,11 +311,10 @@ def keep(
     return int(any(found["marks"] for found in rows))
 
 
-def _text(interval: Mapping[str, float | None] | None, form: str, unit: str = "") -> str:
+def _text(interval: Interval | None, form: str, unit: str = "") -> str:
     """`8.40 (8.21 to 8.57)`, without the limits where they are not known; a dash without a value."""
-    if interval is None or interval["value"] is None:
+    if interval is None:
         return "–"
-    text = form.format(interval["value"])
-    if interval["low"] is not None and interval["high"] is not None:
-        text += f" ({form.format(interval['low'])} to {form.format(interval['high'])})"
-    return text + unit
+    low, high = interval.low, interval.high
+    limits = "" if low is None or high is None else f" ({low:{form}} to {high:{form}})"
+    return f"{interval.value:{form}}{limits}{unit}"

@@ -30,7 +30,7 @@ from bench.result import (
     RatioVerdict,
     is_same,
 )
-from bench.studies import STUDIES
+from bench.studies import study_of
 from locustfiles.clients.policy import COLD
 from locustfiles.recorder import MIN_CALLS
 from locustfiles.study_routes import WAYS
@@ -71,11 +71,11 @@ def analyse(run: Run, *, price_per_hour: float | None = None) -> Analysis:
     """Cells, ratios and hypotheses of a run. The same run always gives the same numbers. The price is that of the
     serving machine, in any currency; costs are in the same currency.
     """
-    study = STUDIES.get(run.study)
+    study = study_of(run.study)
     cells = [_measure(run, cell, visits, price_per_hour) for cell, visits in run.cells]
     judged = [
         (_ratio(run, kind, a, b, measure), a, b)
-        for kind, a, b in _pairs(cells, study.pairs if study else {})
+        for kind, a, b in _pairs(cells, study.pairs)
         # In an open loop the schedule sets the throughput.
         for measure in ((P50, IMAGES_PER_S) if a.cell.rate is None else (P50,))
     ]
@@ -83,20 +83,12 @@ def analyse(run: Run, *, price_per_hour: float | None = None) -> Analysis:
     doubt_what_may_be_chance(ratios)
     found = [one.found for one in cells]
     by_id = {cell.id: cell for cell, _ in run.cells}
-    verdicts = []
-    if study and not (study.of_photos and (run.environment.get("model") or {}).get("takes") == "tensors"):
-        verdicts = claims.judge(study, by_id, [*ratios, *claims.sizes(study, by_id, found)], found)
-    return Analysis(
-        statistics.CONFIDENCE,
-        found,
-        ratios,
-        verdicts,
-        _pooled(judged, study.pooled_over if study else ()),
-        cost.idle(run),
-        knees=knee.knees((cell, one.estimates) for (cell, _), one in zip(run.cells, cells, strict=True))
-        if study and study.knees
-        else [],
-    )
+    verdicts = claims.judge(study, by_id, [*ratios, *claims.sizes(study, by_id, found)], found)
+    if study.of_photos and (run.environment.get("model") or {}).get("takes") == "tensors":
+        verdicts = []
+    knees = knee.knees((one.cell, one.estimates) for one in cells) if study.knees else []
+    pooled = _pooled(judged, study.pooled_over)
+    return Analysis(statistics.CONFIDENCE, found, ratios, verdicts, pooled, cost.idle(run), knees=knees)
 
 
 def _measure(run: Run, cell: Cell, all_visits: Sequence[Visit], price: float | None) -> Measured:
@@ -130,7 +122,7 @@ def _measure(run: Run, cell: Cell, all_visits: Sequence[Visit], price: float | N
         sent_bytes_per_image=sent,
         received_bytes_per_image=received,
         client_cpu=max((v.client_cpu for v in visits), default=None),
-        client_heavy=_without_gate(run) and any(v.client_cpu > GATE for v in visits),
+        client_heavy=bool(study_of(run.study).no_gate) and any(v.client_cpu > GATE for v in visits),
         client_cpu_ms=_plain(_mean(v.client_cpu * v.counted_s / v.requests * 1e3 for v in visits if v.requests)),
         server_cpu_ms=_plain(_mean(v.stages_ms.get(SERVER_CPU) for v in visits)),
         cpu_ms={part: estimate.interval for part, estimate in cpu.items()},
@@ -172,10 +164,6 @@ def _encoded(cell: Cell, visits: Sequence[Visit], estimates: Mapping[str, Estima
     return Estimate({block: ms[block] + encode_ms[block] for block in ms}, main.resolution)
 
 
-def _without_gate(run: Run) -> bool:
-    return run.study in STUDIES and bool(STUDIES[run.study].no_gate)
-
-
 def _doubts(run: Run, cell: Cell, visits: Sequence[Visit], windows: Sequence[Window]) -> tuple[list[str], list[str]]:
     """The reasons against a verdict on this cell (marks), and remarks that do not prevent one (notes): a line each."""
     marks: list[str] = []
@@ -191,7 +179,7 @@ def _doubts(run: Run, cell: Cell, visits: Sequence[Visit], windows: Sequence[Win
     busiest = max((v.client_cpu for v in visits), default=0.0)
     if busiest > GATE:
         used = f"a load process used {share(busiest)} of a core"
-        if _without_gate(run):
+        if study_of(run.study).no_gate:
             notes.append(used)
         else:
             marks.append(f"{used} (at most {share(GATE)}): it measured itself too")
@@ -259,7 +247,8 @@ def _plain(value: float | None) -> Interval | None:
 def _pairs(cells: Sequence[Measured], pairs: Mapping[tuple[str, str], str]) -> list[tuple[str, Measured, Measured]]:
     """(kind, a, b) of cells that share every factor but the row's own; of EDGE, every factor but the target.
 
-    Where a row was not measured, those that ask the same route by other clients stand for it.
+    Where a row was not measured, those that ask the same route by other clients stand for it, unless the pair names
+    another client itself.
     """
     groups: dict[Cell, dict[str, Measured]] = {}
     targets: dict[Cell, dict[str, Measured]] = {}
@@ -271,7 +260,7 @@ def _pairs(cells: Sequence[Measured], pairs: Mapping[tuple[str, str], str]) -> l
         for (a, b), kind in pairs.items():
             if a in group and b in group:
                 found.append((kind, group[a], group[b]))
-            elif not _by_its_client(a, b):
+            elif not any(name in WAYS and WAYS[name].client for name in (a, b)):
                 found += [(f"{kind} and client", *both) for both in product(_stand_for(a, group), _stand_for(b, group))]
         found += [(ITSELF, a, b) for a, b in combinations(group.values(), 2) if a.cell.route == b.cell.route]
     return found + [(EDGE, one["edge"], one["direct"]) for one in targets.values() if {"edge", "direct"} <= one.keys()]
@@ -284,17 +273,11 @@ def _stand_for(name: str, group: Mapping[str, Measured]) -> list[Measured]:
     return [one for one, way in ways if way and way.client and way.of == name]
 
 
-def _by_its_client(*names: str) -> bool:
-    """Whether a pair names a row by another client itself."""
-    return any(name in WAYS and WAYS[name].client for name in names)
-
-
 def _ratio(run: Run, kind: str, a: Measured, b: Measured, measure: Literal["p50_ms", "images_per_s"]) -> Ratio:
-    both = measure in a.estimates and measure in b.estimates
-    estimate = statistics.ratio(a.estimates[measure], b.estimates[measure]) if both else None
+    estimate = statistics.ratio(a.estimates.get(measure), b.estimates.get(measure))
     blocks = len({window.block for window in a.windows} & {window.block for window in b.windows})
     unequal = _unequal_connections(a, b) if kind == PROTOCOL else None
-    reasons = [] if both else [f"{(b if measure in a.estimates else a).cell.name} has too few calls"]
+    reasons = [f"{one.cell.name} has too few calls" for one in (a, b) if measure not in one.estimates][:1]
     reasons += [f"{one.cell.name}: {mark}" for one in (a, b) for mark in one.found.marks]
     if len(a.windows) >= MIN_BLOCKS <= len(b.windows) and blocks < MIN_BLOCKS:
         reasons.append(f"they have {_count(blocks, 'block')} in common: a verdict needs at least {MIN_BLOCKS}")
@@ -312,8 +295,9 @@ def _ratio(run: Run, kind: str, a: Measured, b: Measured, measure: Literal["p50_
     if kind == EDGE:
         found.a_name, found.b_name = f"{a.cell.name} through Envoy", f"{b.cell.name} directly"
     if found.main:
-        found.encoded = _interval(a.encoded and b.encoded and statistics.ratio(a.encoded, b.encoded))
-        found.cpu = {part: one.interval for part, one in cost.ratios(a.cpu, b.cpu).items()}
+        found.encoded = _interval(statistics.ratio(a.encoded, b.encoded))
+        cpu = {part: statistics.ratio(a.cpu.get(part), b.cpu.get(part)) for part in CPU_PARTS}
+        found.cpu = {part: one.interval for part, one in cpu.items() if one}
     more = f" (and {_count(len(reasons) - 1, 'more reason')})" if len(reasons) > 1 else ""
     found.text = words.one(found)
     if verdict == NO_VERDICT:
@@ -381,7 +365,7 @@ def _pooled(judged: Sequence[tuple[Ratio, Measured, Measured]], over: Sequence[s
 
 def _mean_ratio(pairs: Sequence[tuple[Estimate | None, Estimate | None]]) -> Estimate | None:
     """The geometric mean of a / b in each block; None unless all of them are known."""
-    ratios = [ratio for a, b in pairs if a and b and (ratio := statistics.ratio(a, b))]
+    ratios = [ratio for a, b in pairs if (ratio := statistics.ratio(a, b))]
     return statistics.pooled(ratios) if len(ratios) == len(pairs) else None
 
 

@@ -4,11 +4,11 @@ Latency says how long somebody waits, CPU time what is paid for it. Both are jud
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 
-from bench.analysis.statistics import Estimate, ratio
+from bench.analysis.statistics import Estimate
 from bench.measure.measured import CLIENT, Cell, Run, Visit
-from bench.result import CPU_PARTS, EVERY, SERVERS
+from bench.result import EVERY, SERVERS
 from locustfiles.settings import EDGE
 from locustfiles.study_routes import WAYS
 
@@ -49,20 +49,9 @@ def idle(run: Run) -> dict[str, float]:
     health checks and waiting threads."""
     spent: defaultdict[str, float] = defaultdict(float)
     seconds: defaultdict[str, float] = defaultdict(float)
-    for service, ms, window in _resting(run):
-        spent[service] += ms
-        seconds[service] += window
-    return {service: spent[service] / seconds[service] for service in sorted(seconds) if seconds[service]}
-
-
-def _resting(run: Run) -> Iterator[tuple[str, float, float]]:
     for cell, visits in run.cells:
         for visit in visits:
             for service in visit.cpu_ms.keys() - {CLIENT, *services(cell)}:
-                yield service, visit.cpu_ms[service], visit.counted_s
-
-
-def ratios(a: Mapping[str, Estimate], b: Mapping[str, Estimate]) -> dict[str, Estimate]:
-    """a / b of each of CPU_PARTS that both have."""
-    found = {part: ratio(a[part], b[part]) for part in CPU_PARTS if part in a and part in b}
-    return {part: estimate for part, estimate in found.items() if estimate}
+                spent[service] += visit.cpu_ms[service]
+                seconds[service] += visit.counted_s
+    return {service: spent[service] / seconds[service] for service in sorted(seconds) if seconds[service]}

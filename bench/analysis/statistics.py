@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Final
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -124,13 +123,10 @@ def estimates(found: Sequence[Window], percents: Mapping[str, float]) -> dict[st
     return made
 
 
-def as_json(estimate: Estimate | None) -> dict[str, float | None] | None:
-    """Its interval as JSON has it, {"value", "low", "high"}; None without an estimate."""
-    return msgspec.to_builtins(estimate.interval) if estimate else None
-
-
-def ratio(a: Estimate, b: Estimate) -> Estimate | None:
-    """a / b in the blocks that both have; None without any."""
+def ratio(a: Estimate | None, b: Estimate | None) -> Estimate | None:
+    """a / b in the blocks that both have; None without any, or where one of the two is not known."""
+    if not a or not b:
+        return None
     quotients = {block: number / b.by_block[block] for block, number in a.by_block.items() if block in b.by_block}
     return Estimate(quotients, max(a.resolution, b.resolution)) if quotients else None
 

@@ -16,7 +16,7 @@ from bench.figures import digits
 from bench.report import results
 from bench.report.results import ResultError, Row
 from bench.result import Interval, Result
-from bench.studies import STUDIES
+from bench.studies import study_of
 
 ALIKE, UNREADABLE, REFUSED = 0, 1, 2
 DRIFT = "Two runs at two times: a difference may be drift. To judge a difference, measure both sides in one run."
@@ -88,8 +88,8 @@ def compare(a: Result, b: Result, allow: Collection[str] = ()) -> Comparison:
         said.append(f"commit: {commits[0]} against {commits[1]}")
     said += list(_lines(*rows, free=differ)) or ["The two results have no cell in common."]
     # The claim of a study that is about two devices.
-    study, devices = STUDIES.get(a.study), differ.get("machine", differ.get("device"))
-    if devices and study and a.study == b.study and study.across:
+    study, devices = study_of(a.study), differ.get("machine", differ.get("device"))
+    if devices and a.study == b.study and study.across:
         one = study.across(a.analysis, b.analysis, devices)
         said.append(f"{one.id} ({one.claim}): {one.verdict}. {one.text}")
         said += [f"Cause: {one.cause}"] if one.cause else []

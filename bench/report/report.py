@@ -20,7 +20,7 @@ from bench.report import plots, results
 from bench.report.results import Row
 from bench.report.tables import Entry, Table, entry, pivot, times
 from bench.result import CPU_PARTS, EVERY, NO_DIFFERENCE, SAME, SPEEDS, Analysis, Pooled, QuickRuns, Ratio, Result
-from bench.studies import STUDIES
+from bench.studies import study_of
 from bench.studies.fiveway import REFERENCE
 from bench.studies.study import CONNECTIONS, P50, PER_SECOND, Measure, Study, distance_text
 
@@ -92,10 +92,10 @@ def markdown(result: Result) -> str:
     )
 
 
-def heavy(study: Study | None, rows: Iterable[Row]) -> str:
+def heavy(study: Study, rows: Iterable[Row]) -> str:
     """What ‡ means; empty where no number has it."""
     found = any(row["client_heavy"] for row in rows)
-    return f"‡ A load process used more than {share(GATE)} of a core. {study.no_gate}" if study and found else ""
+    return f"‡ A load process used more than {share(GATE)} of a core. {study.no_gate}" if found else ""
 
 
 def said(ratio: Ratio) -> str:
@@ -265,7 +265,7 @@ class Report:
 
     def __init__(self, result: Result) -> None:
         self.result = result
-        self.study = STUDIES.get(result.study)
+        self.study = study_of(result.study)
         self.rows, self.parts = results.rows(result), parts(result)
         self.claims = result.analysis.hypotheses
         self.label = results.label(result)
@@ -278,8 +278,8 @@ class Report:
         self.heavy = heavy(self.study, self.rows)
         self.verdicts = [said(ratio) for ratio in result.analysis.ratios]
         self.quick_runs = quick_runs(found) if (found := result.analysis.quick_runs) else None
-        self.published = _published_table(self.study, self.rows) if self.study else None
-        self.source = f"Published: {self.study.source.rstrip('.')}." if self.study else ""
+        self.published = _published_table(self.study, self.rows)
+        self.source = f"Published: {self.study.source.rstrip('.')}."
 
     def colour(self, name: str) -> str:
         """The colour of a row, as CSS."""
@@ -296,7 +296,7 @@ class Report:
         if ratios and all(ratio.kind == "same" for ratio in ratios):
             same = sum(ratio.verdict in (SAME, NO_DIFFERENCE) for ratio in ratios)
             return f"A route measured against itself shows no difference in {same} of {len(ratios)} comparisons."
-        if self.study and (answer := self.study.answer(self.result)):
+        if answer := self.study.answer(self.result):
             return answer
         fit = [row for row in (self.parts[0].serial if self.parts else []) if row["p50_ms"] and not row["marks"]]
         smallest = min((row["batch"] for row in fit), default=0)
@@ -358,7 +358,7 @@ class Report:
     @property
     def published_plot(self) -> str:
         """gRPC / HTTP as published, per device, and as measured here in the first setting."""
-        part, measures = self.parts[0], {measure.of: measure for measure in (self.study.measures if self.study else ())}
+        part, measures = self.parts[0], {measure.of: measure for measure in self.study.measures}
         known = {(row["name"], row["batch"], row["users"]): row.cell for row in part.rows}
         theirs = {}
         for ratio in part.ratios:

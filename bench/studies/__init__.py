@@ -16,3 +16,10 @@ from bench.studies.torchserve import TORCHSERVE
 STUDIES: Mapping[str, Study] = {
     study.name: study for study in (FIVEWAY, TORCHSERVE, BASE, ENCODINGS, DISTANCE, FRAMES, FORMAT, CLIENTS, ENDPOINT)
 }
+NO_STUDY = Study("", "", "", lambda quick: [], {}, ())
+"""Of A/A: it compares, claims and answers nothing."""
+
+
+def study_of(name: str) -> Study:
+    """That of a run with this name in its place."""
+    return STUDIES.get(name, NO_STUDY)

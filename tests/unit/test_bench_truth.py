@@ -13,6 +13,7 @@ from email.message import Message
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import psutil
 import pytest
@@ -22,6 +23,7 @@ from bench.measure.launcher import LoadError
 from bench.measure.measured import Cell, Visit
 from bench.measure.progress import Progress
 from bench.report.results import ResultError
+from bench.result import Interval
 from locustfiles.clients import Endpoint
 from locustfiles.clients.http import HttpClient
 from locustfiles.clients.policy import COLD, POOLED, PUBLISHED, SHARED
@@ -35,7 +37,6 @@ from tests.unit.tiny_artifacts import tiny
 HOST = "http://edge:8080"
 HTTP_CELL = Cell("jpeg-http", "jpeg-http", users=8)
 GRPC_CELL = Cell("typed-grpc", "typed-grpc", users=8)
-FILES = [Path("a"), Path("b")]
 
 
 def visit(block: int, latencies_us: Mapping[int, int], seconds: float = 1.0, **more: Any) -> Visit:
@@ -56,7 +57,7 @@ def output(steps: Mapping[int, int], seconds: float = 1.0, *, requests: int | No
 
 def read(cell: Cell, stdout: str) -> Visit:
     result = Visit(1, 1, "")
-    truth.read(truth.Target(cell, "http://edge:8080/", ()), stdout, result)
+    truth.read(cell.users, stdout, result)
     return result
 
 
@@ -69,9 +70,6 @@ def corrected(steps: Mapping[int, int], expected: int) -> Counter[int]:
             data[m] += count
             m -= expected
     return +data
-
-
-# ---------------------------------------------------------------- what the generators print
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -118,9 +116,6 @@ def test_what_is_no_result_is_refused(stdout: str, why: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-# ---------------------------------------------------------------- what the generators are told
-
-
 @pytest.fixture
 def artifacts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A model with a tensor for each photo."""
@@ -144,7 +139,7 @@ def test_wrk_sends_what_locust_sends(name: str, artifacts: Path) -> None:
         client = HttpClient(Endpoint(address, route.path.format(model=served), headers))
         for payload in payloads(route.format.encode, served, artifacts, "224x224", 1):
             client.send(payload)
-        for request in truth.target(Cell(name, name), f"http://{address}").bodies:
+        for request in truth.target(Cell(name, name), f"http://{address}")[1]:
             with socket.create_connection(("127.0.0.1", port)) as connection:
                 connection.sendall(request)
                 assert connection.recv(15) == b"HTTP/1.1 200 OK"
@@ -154,11 +149,12 @@ def test_wrk_sends_what_locust_sends(name: str, artifacts: Path) -> None:
 
 def test_wrk_is_told(artifacts: Path) -> None:
     """Users, seconds, Locust's time limit, where Locust goes, then the files."""
-    wrk = truth.wrk_command(truth.target(Cell("trt-http", "trt-http", users=16), HOST), 5, FILES)
+    url, _ = truth.target(Cell("trt-http", "trt-http"), HOST)
+    wrk = truth.wrk_command(16, url, 5, [Path("a"), Path("b")])
     assert wrk[:7] == ["wrk", "-t1", "-c16", "-d5s", "--timeout", "30s", "-s"]
     assert Path(wrk[7]).exists()
     assert wrk[8:] == ["http://edge:8080/v2/models/tiny_trt/infer", "--", "a", "b"]
-    assert truth.target(Cell("jpeg-http", "jpeg-http", target="http://far:80"), HOST).url.startswith("http://far:80/")
+    assert truth.target(Cell("jpeg-http", "jpeg-http", target="http://far:80"), HOST)[0].startswith("http://far:80/")
 
 
 def test_what_no_generator_can_do_is_said() -> None:
@@ -168,9 +164,6 @@ def test_what_no_generator_can_do_is_said() -> None:
             found = truth.unfit(replace(cell, policy=policy))
             assert ("choose" in found) is bool(found) is (policy not in able)
         assert "choose no rate" in truth.unfit(replace(cell, rate=10.0))
-
-
-# ---------------------------------------------------------------- the error
 
 
 def sides(factor: float, drift: Mapping[int, float]) -> tuple[list[Visit], list[Visit]]:
@@ -188,10 +181,11 @@ def test_the_error_is_locusts_p50_over_the_generators(factor: float, within: boo
     """In both directions; the interval holds it, and 5 % is the goal. It is paired by block: blocks that differ by half
     leave it narrow, as both sides see the same block."""
     found = truth.row(HTTP_CELL, *sides(factor, {1: 1.0, 2: 1.5, 3: 0.8}))
-    assert found["error"]["high"] - found["error"]["low"] < 0.05
-    assert found["truth_p50_ms"]["high"] / found["truth_p50_ms"]["low"] > 1.3
-    assert found["error"]["value"] == pytest.approx(factor - 1, abs=0.002)
-    assert found["error"]["low"] - 0.002 <= factor - 1 <= found["error"]["high"] + 0.002
+    error, p50 = found["error"], found["truth_p50_ms"]
+    assert error.high - error.low < 0.05
+    assert p50.high / p50.low > 1.3
+    assert error.value == pytest.approx(factor - 1, abs=0.002)
+    assert error.low - 0.002 <= factor - 1 <= error.high + 0.002
     assert found["within_goal"] is within
     assert found["marks"] == []
     assert (found["generator"], found["blocks"], found["truth_requests"]) == ("wrk", 3, 3 * 41 * 4)
@@ -203,16 +197,16 @@ def test_only_blocks_that_both_measured_count() -> None:
     theirs[3] = Visit(4, 0, "", problem="wrk did not end")
     found = truth.row(HTTP_CELL, ours, theirs)
     assert found["blocks"] == 3
-    assert found["error"]["value"] == pytest.approx(0, abs=0.002)
+    assert found["error"].value == pytest.approx(0, abs=0.002)
     assert found["marks"] == ["wrk did not end"]
 
 
 def test_the_verdict_is_the_intervals() -> None:
     """A small error whose interval includes large ones is not a success, and a large one whose interval includes small
     ones is not a failure."""
-    unclear = [(0.01, 0.06), (-0.5, 0.9), (0.04, 0.1), (None, None)]
+    unclear: list[tuple[Any, Any]] = [(0.01, 0.06), (-0.5, 0.9), (0.04, 0.1), (None, None)]
     for word, limits in ("met", [(-0.05, 0.05)]), ("missed", [(0.06, 0.1), (-0.1, -0.06)]), ("inconclusive", unclear):
-        assert {truth.verdict({"low": low, "value": 0.0, "high": high}) for low, high in limits} == {word}
+        assert {truth.verdict(Interval(0.0, *both)) for both in limits} == {word}
     assert truth.verdict(None) == "inconclusive"
 
 
@@ -225,9 +219,6 @@ def test_a_cell_that_cannot_be_judged_has_no_error() -> None:
     assert (few["error"], few["marks"]) == (None, ["fewer than 10 calls: measure longer"])
     failed = truth.row(HTTP_CELL, [visit(1, {1000: 50}, failures=2)], [visit(1, {1000: 50})])
     assert failed["marks"] == ["2 of Locust's calls failed"]
-
-
-# ---------------------------------------------------------------- how the generators end
 
 
 @pytest.fixture
@@ -300,9 +291,6 @@ def alive(pid: int) -> bool:
         return False
 
 
-# ---------------------------------------------------------------- the whole cross-check
-
-
 Done = list[tuple[str, int]]
 Check = Callable[..., tuple[list[dict[str, Any]], Done]]
 
@@ -366,7 +354,7 @@ def test_an_early_end_keeps_what_was_measured(
     (row,), _ = check(GRPC_CELL, end=end)
     assert row["blocks"] == 2
     assert word in row["marks"][0]
-    assert row["error"]["value"] == pytest.approx(0.02, abs=0.002)
+    assert row["error"].value == pytest.approx(0.02, abs=0.002)
     assert truth.keep(tmp_path / "new" / "run", [row], {}, {}) == status
 
 
@@ -377,10 +365,10 @@ def test_what_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert truth.keep(folder, [row], {"commit": "abc"}, {"results": Path("x"), "users": [1]}) == 0
     found = json.loads((folder / "truth.json").read_text())
     assert (found["schema"], found["goal"], found["environment"]) == (1, 0.05, {"commit": "abc"})
-    assert found["rows"] == [row]
+    assert found["rows"] == [msgspec.to_builtins(row)]
     text = (folder / "truth.md").read_text()
     assert text in capsys.readouterr().out
-    assert f"| {row['id']} | wrk | {row['truth_p50_ms']['value']:.2f} (" in text
+    assert f"| {row['id']} | wrk | {row['truth_p50_ms'].value:.2f} (" in text
     assert " | met |" in text
     with pytest.raises(ResultError, match="cannot be written"):
         truth.keep(folder / "truth.md" / "run", [row], {}, {})
