@@ -7,7 +7,7 @@ import socket
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from email.message import Message
 from pathlib import Path
@@ -258,6 +258,12 @@ def test_a_generator_that_fails_is_no_truth(
     assert problem in truth.generate(cell, HOST, 1, 0.5).problem
 
 
+def test_inputs_that_are_missing_are_asked_for(artifacts: Path) -> None:
+    for tensor in artifacts.iterdir():
+        tensor.unlink()
+    assert "the model builder makes the inputs" in truth.generate(Cell("trt-http", "trt-http"), HOST, 1, 0.5).problem
+
+
 @pytest.mark.usefixtures("artifacts")
 @pytest.mark.parametrize("interrupted", [False, True])
 def test_a_generator_that_does_not_end_is_killed_with_what_it_started(
@@ -292,54 +298,43 @@ def alive(pid: int) -> bool:
 
 
 Done = list[tuple[str, int]]
-Check = Callable[..., tuple[list[dict[str, Any]], Done]]
 
 
-@pytest.fixture
-def check(artifacts: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Check]:
+def check(
+    patch: pytest.MonkeyPatch, *cells: Cell, end: BaseException | None = None
+) -> tuple[list[dict[str, Any]], Done]:
     """The rows of a cross-check in three blocks, and who measured in which; Locust's p50 is 2 % above the truth."""
+    done: Done = []
+
+    def measure(cell: Cell, block: int) -> Visit:
+        if end and block == 3:
+            raise end
+        done.append((f"locust {cell.id}", block))
+        return visit(block, {1020: 100})
+
+    def generate(cell: Cell, host: str, block: int, seconds: float) -> Visit:
+        generator = truth.GENERATORS[ROUTES[cell.route].format.protocol]
+        done.append((generator, block))
+        return visit(block, {1000: 100}, problem="wrk cannot be started" if generator == "wrk" else "")
+
+    patch.setattr(truth, "generate", generate)
     with Progress(100) as progress:
-
-        def run(*cells: Cell, end: BaseException | None = None) -> tuple[list[dict[str, Any]], Done]:
-            done: Done = []
-
-            def measure(cell: Cell, block: int) -> Visit:
-                if end and block == 3:
-                    raise end
-                done.append((f"locust {cell.id}", block))
-                return visit(block, {1020: 100})
-
-            whole = truth.generate
-
-            def generate(cell: Cell, host: str, block: int, seconds: float) -> Visit:
-                if cell.route == "onnx-grpc":
-                    return whole(cell, host, block, seconds)
-                generator = truth.GENERATORS[ROUTES[cell.route].format.protocol]
-                done.append((generator, block))
-                return visit(block, {1000: 100}, problem="wrk cannot be started" if generator == "wrk" else "")
-
-            monkeypatch.setattr(truth, "generate", generate)
-            return truth.cross_check(cells, measure, blocks=3, seconds=0.5, progress=progress, host=HOST), done
-
-        yield run
+        return truth.cross_check(cells, measure, blocks=3, seconds=0.5, progress=progress, host=HOST), done
 
 
-def test_the_sides_take_turns_at_going_first(check: Check) -> None:
+def test_the_sides_take_turns_at_going_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each cell is visited once by both in every block, and who begins changes from block to block."""
-    _, done = check(GRPC_CELL)
+    _, done = check(monkeypatch, GRPC_CELL)
     locust, other = f"locust {GRPC_CELL.id}", "go"
     assert done == [(locust, 1), (other, 1), (other, 2), (locust, 2), (locust, 3), (other, 3)]
 
 
-def test_a_bad_generator_costs_its_rows_only(check: Check, artifacts: Path) -> None:
-    """The other rows are measured, where inputs are missing too, and what no generator can do is not visited."""
-    for tensor in artifacts.iterdir():
-        tensor.unlink()
+def test_a_bad_generator_costs_its_rows_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other rows are measured, and what no generator can do is not visited."""
     shared = replace(HTTP_CELL, policy=SHARED)
-    (bad, good, missing, unfit), done = check(HTTP_CELL, GRPC_CELL, Cell("onnx-grpc", "onnx-grpc"), shared)
+    (bad, good, unfit), done = check(monkeypatch, HTTP_CELL, GRPC_CELL, shared)
     assert (bad["error"], bad["marks"]) == (None, ["wrk cannot be started"])
     assert (good["marks"], good["within_goal"]) == ([], True)
-    assert "the model builder makes the inputs" in missing["marks"][0]
     assert "choose pooled" in unfit["marks"][0]
     assert not [who for who, _ in done if shared.id in who]
 
@@ -348,10 +343,10 @@ def test_a_bad_generator_costs_its_rows_only(check: Check, artifacts: Path) -> N
     ("end", "word", "status"), [(KeyboardInterrupt(), "interrupted", 130), (LoadError("it ended"), "it ended", 1)]
 )
 def test_an_early_end_keeps_what_was_measured(
-    end: BaseException, word: str, status: int, check: Check, tmp_path: Path
+    end: BaseException, word: str, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The rows have the blocks until then, and say why the run ended."""
-    (row,), _ = check(GRPC_CELL, end=end)
+    (row,), _ = check(monkeypatch, GRPC_CELL, end=end)
     assert row["blocks"] == 2
     assert word in row["marks"][0]
     assert row["error"].value == pytest.approx(0.02, abs=0.002)
