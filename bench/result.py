@@ -403,9 +403,6 @@ class MeasuredCell(Cell):
 
     visits: list[Visit] = field(default_factory=list, hash=False)
 
-    def __getitem__(self, name: str) -> Any:
-        return getattr(self, name)
-
 
 class Result(Record, kw_only=True):
     """One run of the bench: what was measured, where, and what follows from it."""
@@ -445,7 +442,8 @@ class Result(Record, kw_only=True):
         """What was measured: the result before its analysis."""
         facts = {name: getattr(self, name) for name in ("study", "method", "started_at", "ended", "options")}
         plain = {name: msgspec.to_builtins(self[name]) for name in ("environment", "parity")}
-        cells = [(Cell(**{name: one[name] for name in Cell.__dataclass_fields__}), one.visits) for one in self.cells]
+        factors = Cell.__dataclass_fields__
+        cells = [(Cell(**{name: getattr(one, name) for name in factors}), one.visits) for one in self.cells]
         return Run(**facts, **plain, cells=cells)
 
     @property

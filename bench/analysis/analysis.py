@@ -41,7 +41,8 @@ cell."""
 P50: Final = "p50_ms"
 PERCENTS: Mapping[str, tuple[float, int]] = {f"p{percent:g}_ms": (percent, MIN_CALLS[percent]) for percent in MIN_CALLS}
 """Percentile -> the percentage, and how many calls it needs."""
-
+MEANS = ("mean_ms", "connections", "edge_connections", "gpu_utilization", "encode_ms", "decode_ms")
+"""Numbers of a cell that are plain means of its visits'."""
 SERVER_CPU = "server.cpu"
 """The Server-Timing stage with the server's CPU time per call."""
 ITSELF, PROTOCOL, FORMAT, EDGE = "same", "protocol", "format", "edge"
@@ -105,6 +106,8 @@ def _measure(run: Run, cell: Cell, all_visits: Sequence[Visit], price: float | N
     sent, received = (count / images if count and images else None for count in counts)
     splits = [parts for visit in visits if (parts := split.split(visit))]
     executions = sum(v.model_executions or 0 for v in visits)
+    numbers: dict[str, Any] = {name: intervals.get(name) for name in PERCENTS}
+    numbers |= {name: _mean(getattr(v, name) for v in visits) for name in MEANS}
     marks, notes = _doubts(run, cell, visits, windows)
     problems = [f"block {v.block} measured nothing: {v.problem}" for v in all_visits if v.problem]
     found = Found(
@@ -114,11 +117,8 @@ def _measure(run: Run, cell: Cell, all_visits: Sequence[Visit], price: float | N
         requests=requests,
         failures=failures,
         blocks=len(windows),
-        **{name: intervals.get(name) for name in PERCENTS},
+        **numbers,
         images_per_s=throughput,
-        mean_ms=_mean(v.mean_ms for v in visits),
-        connections=_mean(v.connections for v in visits),
-        edge_connections=_mean(v.edge_connections for v in visits),
         sent_bytes_per_image=sent,
         received_bytes_per_image=received,
         client_cpu=max((v.client_cpu for v in visits), default=None),
@@ -127,9 +127,6 @@ def _measure(run: Run, cell: Cell, all_visits: Sequence[Visit], price: float | N
         server_cpu_ms=_plain(_mean(v.stages_ms.get(SERVER_CPU) for v in visits)),
         cpu_ms={part: estimate.interval for part, estimate in cpu.items()},
         energy_j=_interval(cost.energy(cell, visits)),
-        gpu_utilization=_mean(v.gpu_utilization for v in visits),
-        encode_ms=_mean(v.encode_ms for v in visits),
-        decode_ms=_mean(v.decode_ms for v in visits),
         split={part: sum(parts[part] for parts in splits) / len(splits) for part in splits[0]} if splits else None,
         calls_per_execution=sum(v.requests for v in visits if v.model_executions) / executions if executions else None,
         # Price per hour / 3600 / images per second * 1e6: the slowest throughput is the highest cost.
@@ -157,10 +154,8 @@ def _encoded(cell: Cell, visits: Sequence[Visit], estimates: Mapping[str, Estima
     if not main or not all(visit.encode_ms for visit in visits):
         return None
     encode_ms = {visit.block: visit.encode_ms for visit in visits}
-    ms = {
-        block: number if cell.users == 1 else cell.users * cell.batch / number * 1e3
-        for block, number in main.by_block.items()
-    }
+    numbers = main.by_block.items()
+    ms = {block: number if cell.users == 1 else cell.users * cell.batch / number * 1e3 for block, number in numbers}
     return Estimate({block: ms[block] + encode_ms[block] for block in ms}, main.resolution)
 
 

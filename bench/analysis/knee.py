@@ -28,20 +28,14 @@ def knees(found: Iterable[tuple[Cell, Mapping[str, Estimate]]]) -> list[Knee]:
             for by, other in (("users", "batch"), ("batch", "users")):
                 if getattr(cell, other) == 1:
                     series[by, replace(cell, users=1, batch=1)][getattr(cell, by)] = estimates[IMAGES_PER_S]
-    return [_knee(cell.name, by, levels) for (by, cell), levels in series.items() if len(levels) >= LEVELS]
+    knees = []
+    for (by, cell), levels in series.items():
+        if len(levels) >= LEVELS:
+            at = next(one for one in sorted(levels) if not any(_beats(levels, more, one) for more in levels))
+            knees.append(Knee(cell.name, by, at, levels[at].interval, at == max(levels)))  # type: ignore[arg-type]
+    return knees
 
 
-def _knee(name: str, by: str, levels: Mapping[int, Estimate]) -> Knee:
-    ordered = sorted(levels)
-    at = next(
-        level
-        for place, level in enumerate(ordered)
-        if not any(_beats(levels[more], levels[level]) for more in ordered[place + 1 :])
-    )
-    return Knee(name, by, at, levels[at].interval, at == ordered[-1])  # type: ignore[arg-type]
-
-
-def _beats(more: Estimate, less: Estimate) -> bool:
-    grown = statistics.ratio(more, less)
-    low = grown.interval.low if grown else None
-    return low is not None and low > LEAST
+def _beats(levels: Mapping[int, Estimate], more: int, less: int) -> bool:
+    grown = statistics.ratio(levels[more], levels[less])
+    return more > less and grown is not None and (grown.interval.low or 0) > LEAST

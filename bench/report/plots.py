@@ -19,7 +19,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from bench.figures import digits
-from bench.report.results import Row
+from bench.report.results import Row, grouped
 from bench.result import EVERY, FASTER, NO_DIFFERENCE, NO_VERDICT, SAME, SERVERS, SLOWER, Interval, Ratio
 
 # Stand-ins that are replaced by CSS variables; no drawing uses these colours for themselves.
@@ -377,10 +377,9 @@ def _svg(draw: Callable[[Figure], None], height: float, alt: str) -> str:
 
 def _listed(rows: Iterable[Row], x: str, measure: str, unit: str) -> str:
     """The numbers of a plot as a sentence per name."""
-    words: dict[str, list[str]] = {}
-    for row in rows:
-        words.setdefault(row["name"], []).append(f"{digits(row[measure].value)} at {row[x]}")
-    return " ".join(f"{name}: {', '.join(values)} {unit}." for name, values in words.items())
+    lines = grouped(rows, lambda row: str(row["name"])).items()
+    words = {name: ", ".join(f"{digits(row[measure].value)} at {row[x]}" for row in line) for name, line in lines}
+    return " ".join(f"{name}: {values} {unit}." for name, values in words.items())
 
 
 def _bytes(count: float | None) -> str:

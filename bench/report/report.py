@@ -17,7 +17,7 @@ from bench.figures import callers, digits, share
 from bench.measure.measured import GATE, Run
 from bench.report import markdown as md
 from bench.report import plots, results
-from bench.report.results import Row
+from bench.report.results import Row, grouped
 from bench.report.tables import Entry, Table, entry, pivot, times
 from bench.result import CPU_PARTS, EVERY, NO_DIFFERENCE, SAME, SPEEDS, Analysis, Pooled, QuickRuns, Ratio, Result
 from bench.studies import study_of
@@ -212,9 +212,7 @@ class Part:
 
 def parts(result: Result) -> list[Part]:
     """The settings of a result, each once, in the order of its cells."""
-    groups: dict[tuple[object, ...], list[Row]] = {}
-    for row in results.rows(result):
-        groups.setdefault(tuple(row[name] for name in SETTING), []).append(row)
+    groups = grouped(results.rows(result), lambda row: tuple(row[name] for name in SETTING))
     found = []
     for rows in groups.values():
         ids = {row["id"] for row in rows}
@@ -463,26 +461,19 @@ class Report:
         return [*checkout, f"{knobs} ./scripts/up", shlex.join(command)]
 
 
-def _span(values: Iterable[float], form: str) -> str:
-    """`0.25 to 0.40`, or the only number."""
-    found = sorted(values)
-    return " to ".join(dict.fromkeys(format(value, form) for value in (found[0], found[-1])))
-
-
 def _most(serial: Sequence[Row]) -> list[tuple[str, str, str]]:
     """The card that says where most of the time goes in the smallest call; none without a time split."""
     rows = [row for row in serial if row["split"] and sum(row["split"].values()) > 0]
     rows = [row for row in rows if row["batch"] == min(row["batch"] for row in rows)]
     if not rows:
         return []
-    largest: dict[str, list[Row]] = {}
-    for row in rows:
-        largest.setdefault(max(row["split"], key=row["split"].__getitem__), []).append(row)
+    largest = grouped(rows, lambda row: str(max(row["split"], key=row["split"].__getitem__)))
     said = []
     for part, found in largest.items():
-        shares = _span((100 * row["split"][part] / sum(row["split"].values()) for row in found), ".0f")
+        shares = [100 * row["split"][part] / sum(row["split"].values()) for row in found]
+        span = " to ".join(dict.fromkeys(f"{share:.0f}" for share in (min(shares), max(shares))))
         where = f" with {', '.join(row['name'] for row in found)}" if len(largest) > 1 else ""
-        said.append(f"{part} takes {shares} % of a call{where}")
+        said.append(f"{part} takes {span} % of a call{where}")
     answer = "It depends on the route." if len(said) > 1 else f"{next(iter(largest)).capitalize()} takes the most."
     return [("Where does the time go?", answer, f"At batch {rows[0]['batch']} {'; '.join(said)}.")]
 

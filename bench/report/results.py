@@ -5,6 +5,7 @@ import csv
 import io
 import json
 import os
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -109,6 +110,14 @@ def put(path: Path, content: bytes | str) -> None:
             part.unlink(missing_ok=True)
         what = "make room for it, or choose another folder; files that were there before are unchanged"
         raise ResultError(f"{path} cannot be written ({error.strerror}): {what}") from error
+
+
+def grouped[Key](found: Iterable[Row], key: Callable[[Row], Key]) -> dict[Key, list[Row]]:
+    """The rows with equal keys, in the order of the rows."""
+    groups: dict[Key, list[Row]] = {}
+    for row in found:
+        groups.setdefault(key(row), []).append(row)
+    return groups
 
 
 def rows(result: Result) -> list[Row]:

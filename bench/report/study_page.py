@@ -7,12 +7,13 @@ scripts/bench plot RESULT > docs/studies/<study>.svg
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from bench.figures import digits, share
 from bench.report import markdown as md
 from bench.report import plots, results
 from bench.report.report import UNNUMBERED, heavy
-from bench.report.results import ResultError, Row
+from bench.report.results import ResultError, Row, grouped
 from bench.report.tables import Entry, Table, entry, pivot
 from bench.result import CPU_PARTS, Result
 from bench.studies import STUDIES
@@ -71,8 +72,7 @@ def _answer(study: Study, result: Result, folder: str) -> Iterator[str]:
     """The study's answer, how its claims came out, which row is fastest where, and where the numbers are from."""
     answer = study.answer(result)
     said = [f"**{md.escaped(answer)}**"] if answer else []
-    counted: Counter[str] = Counter(one.verdict for one in result.analysis.hypotheses)
-    if counted:
+    if counted := Counter(str(one.verdict) for one in result.analysis.hypotheses):
         words = [f"{counted[verdict]} {verdict}" for verdict in VERDICTS if counted[verdict]]
         said.append(f"Published findings: {', '.join(words)}.")
     if first := _front(study, results.rows(result)):
@@ -123,19 +123,13 @@ def _theirs(measure: Measure, row: Row) -> list[float]:
 
 def _tables(study: Study, rows: Sequence[Row]) -> dict[str, list[Row]]:
     """Title -> the rows of one table. The title names what they share besides the columns' factors."""
-    tables: dict[str, list[Row]] = {}
-    for row in rows:
-        tables.setdefault(_shared(study, row, rows), []).append(row)
-    return tables
+    return grouped(rows, lambda row: _shared(study, row, rows))
 
 
 def _columns(study: Study, rows: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
     """(table, column) -> its rows, table by table."""
-    columns: dict[tuple[str, str], list[Row]] = {}
-    for title, found in _tables(study, rows).items():
-        for row in found:
-            columns.setdefault((title, _heading(study, row)), []).append(row)
-    return columns
+    by_table = chain.from_iterable(_tables(study, rows).values())
+    return grouped(by_table, lambda row: (_shared(study, row, rows), _heading(study, row)))
 
 
 def _shared(study: Study, row: Row, rows: Sequence[Row]) -> str:

@@ -4,7 +4,6 @@ Its published tables are in published/ (README.md there says where they are from
 them, and verdicts on them: these are the claims. H5 is about two devices, so `scripts/compare` judges it.
 """
 
-from collections.abc import Callable, Mapping
 from dataclasses import replace
 from statistics import median
 
@@ -62,10 +61,6 @@ def published(cell: Cell, measure: str) -> dict[str, float]:
     column, other = (f"b{cell.batch}", cell.users) if factor == "batch" else (f"c{cell.users}", cell.batch)
     rows = [row for row in rows_of(file) if row["route"] == cell.route and column in row and other == 1]
     return {row["gpu"]: float(row[column]) for row in rows}
-
-
-def _beside(table: str) -> Callable[[Cell], Mapping[str, float]]:
-    return lambda cell: published(cell, table)
 
 
 def cells(quick: bool) -> list[Cell]:
@@ -186,9 +181,9 @@ FIVEWAY = Study(
         (GRPCIO.name, "onnx-http"): "protocol and client",
     },
     measures=(
-        replace(MEDIAN, published=_beside(P50)),
-        Measure("images per second", PER_SECOND, published=_beside(PER_SECOND)),
-        Measure("server compute, ms", COMPUTE, published=_beside(SERVER_COMPUTE)),
+        replace(MEDIAN, published=lambda cell: published(cell, P50)),
+        Measure("images per second", PER_SECOND, published=lambda cell: published(cell, PER_SECOND)),
+        Measure("server compute, ms", COMPUTE, published=lambda cell: published(cell, SERVER_COMPUTE)),
     ),
     columns=("batch", "users"),
     claims=CLAIMS,

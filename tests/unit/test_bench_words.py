@@ -20,8 +20,6 @@ def ratio(value: float, low: float, high: float, verdict: Any = "", measure: Any
     ("value", "said"),
     [
         (0.07, "14 times faster"),
-        (0.336, "3 times faster"),
-        (1.17, "17 % slower"),
         (1 / 1.17, "17 % faster"),
         (1.49, "49 % slower"),
         (1.5, "1.5 times slower"),
@@ -41,7 +39,6 @@ def test_a_ratio_of_times_is_a_multiple_or_a_percentage(value: float, said: str)
     ("found", "said"),
     [
         (ratio(1.17, 1.16, 1.18), "a is 17 % slower than b (16 to 18 %)"),
-        (ratio(0.5, 0.4, 0.8), "a is 2 times faster than b (25 % to 2.5 times)"),
         (ratio(1.6, 1.58, 1.62), "a is 1.6 times slower than b"),
         (ratio(0.5, 0.4, 0.8, measure="images_per_s"), "a is 2 times slower than b (25 % to 2.5 times)"),
         (ratio(1.02, 0.97, 1.07), "a and b are the same within 10 % (3.1 % faster to 7 % slower)"),
@@ -52,7 +49,6 @@ def test_a_ratio_of_times_is_a_multiple_or_a_percentage(value: float, said: str)
         ),
         (ratio(1.23, 1.1, 1.3, NO_VERDICT), "no verdict on a against b, by the estimate 23 % slower"),
         (ratio(2.66, 2.66, 2.66, measure=words.BYTES), "a is 2.7 times larger than b"),
-        (ratio(0.97, 0.97, 0.97, measure=words.BYTES), "a is 3.1 % smaller than b"),
     ],
 )
 def test_a_clause_says_the_verdict_and_the_interval(found: Ratio, said: str) -> None:

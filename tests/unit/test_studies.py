@@ -183,10 +183,7 @@ TWICE = Ratios([("a", "b")], "higher", size=2)
         (FOUR_TIMES, ratio("lower", 0.26, 0.21, 0.31), claims.SUPPORTS),  # 3.2 to 4.8 times
         (FOUR_TIMES, ratio("no difference shown", 0.8, 0.5, 1.3), claims.CONTRADICTS),  # twice at most
         (FOUR_TIMES, ratio("no difference shown", 0.6, 0.2, 1.8), claims.UNCLEAR),
-        (FOUR_TIMES, ratio("no verdict", 0.9, 0.8, 1.0), claims.UNCLEAR),
-        (TWICE, ratio("higher", 1.2, 1.1, 1.3), claims.DIRECTION),
         (TWICE, ratio("higher", 2.9, 2.6, 3.2), claims.DIRECTION),  # more than the claim says
-        (TWICE, ratio("lower", 0.8, 0.7, 0.9), claims.CONTRADICTS),
         (EQUAL, ratio("no difference shown", 1.0, 0.95, 1.05), claims.SUPPORTS),
         (EQUAL, ratio("higher", 1.05, 1.02, 1.08), claims.SUPPORTS),  # within a tenth all the same
         (EQUAL, ratio("higher", 1.2, 1.05, 1.4), claims.UNCLEAR),
