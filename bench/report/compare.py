@@ -130,13 +130,12 @@ def _lines(a: Sequence[Row], b: Sequence[Row], free: Collection[str]) -> Iterato
     def key(row: Row) -> tuple[Any, ...]:
         return tuple(row[name] for name in ("name", "batch", "users", *CELL_FACTORS) if name not in free)
 
-    # Where two cells of one result differ in a free factor only, nobody can tell which of them is meant.
-    keys = [[key(row) for row in rows] for rows in (a, b)]
-    others = {key(row): row for row in b}
-    for row in a:
-        other = others.get(key(row))
-        if other is None or any(side.count(key(row)) > 1 for side in keys):
+    theirs = results.grouped(b, key)
+    for found, rows in results.grouped(a, key).items():
+        # Where two cells of one result differ in a free factor only, nobody can tell which of them is meant.
+        if not len(rows) == len(theirs.get(found, ())) == 1:
             continue
+        row, other = rows[0], theirs[found][0]
         marks = dict.fromkeys([*row["marks"], *other["marks"]])
         marked = f"; marked: {'; '.join(marks)}" if marks else ""
         for measure, words in MEASURES.items():

@@ -11,10 +11,10 @@ from bench.result import Result
 WIDTH = 160
 
 
-def show(result: Result, console: Console | None = None) -> None:
+def show(result: Result) -> None:
     """Print the tables of every setting with their intervals, then the verdicts on protocols, claims and marks."""
     # A table that does not fit a pipe's 80 columns would lose its row names.
-    console = console or Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
     tables = [(f"{made.caption} ({part.name})", made) for part in report.parts(result) for made in part.tables]
     if result.analysis.quick_runs:
         made = report.quick_runs(result.analysis.quick_runs)

@@ -8,8 +8,6 @@ of it, besides the library's own code:
 - Answers are checked after each call, outside the clock and inside the CPU time, except by asyncio's clients and Go's.
 """
 
-from collections.abc import Mapping
-
 from bench.measure.measured import CLIENT, Cell
 from bench.result import Result
 from bench.studies.study import MEDIAN, PER_SECOND, Claim, Measure, Ratios, Study, cross, over_all
@@ -18,19 +16,13 @@ from locustfiles.study_routes.clients import GRPC, HTTP, ROWS
 LIGHT = ("onnx-grpc", "onnx-http")
 
 
-def _row(protocol: str, client: str) -> str:
-    return f"onnx-{protocol}-{client}"
-
-
 # gRPC's row and HTTP's, by the clients that a program in this language, or of this project, would choose between.
-STOCK = {
-    "grpcio and requests": (_row("grpc", "grpcio"), _row("http", "requests")),
-    "grpcio and httpx": (_row("grpc", "grpcio"), _row("http", "httpx")),
-    "grpc.aio and aiohttp": (_row("grpc", "grpc-aio"), _row("http", "aiohttp")),
-    "tritonclient": (_row("grpc", "tritonclient"), _row("http", "tritonclient")),
-    "tritonclient with asyncio": (_row("grpc", "tritonclient-aio"), _row("http", "tritonclient-aio")),
-    "Go": (_row("grpc", "go"), _row("http", "go")),
-}
+STOCK = [
+    ("onnx-grpc-grpcio", "onnx-http-requests"),
+    ("onnx-grpc-grpcio", "onnx-http-httpx"),
+    ("onnx-grpc-grpc-aio", "onnx-http-aiohttp"),
+    *((f"onnx-grpc-{client}", f"onnx-http-{client}") for client in ("tritonclient", "tritonclient-aio", "go")),
+]
 
 
 def cells(quick: bool) -> list[Cell]:
@@ -45,28 +37,28 @@ CLAIMS = {
     "C1": Claim(
         "tritonclient takes twice as long as a compiled client",
         "35 to 40 ms by tritonclient, 15 to 20 ms by perf_analyzer (triton-inference-server/server issue 6464)",
-        Ratios([(_row(one, "tritonclient"), _row(one, "go")) for one in ("http", "grpc")], "higher", size=2.0),
+        Ratios([(f"onnx-{way}-tritonclient", f"onnx-{way}-go") for way in ("http", "grpc")], "higher", size=2.0),
     ),
     "C2": Claim(
         "gRPC has 2 to 3 times lower latency than HTTP",
         "2 to 3 times lower latency, of tokens in a stream (NVIDIA/TensorRT-LLM pull request 11037)",
-        Ratios([LIGHT, *STOCK.values()], "lower", where={"users": 1}, size=2.0),
+        Ratios([LIGHT, *STOCK], "lower", where={"users": 1}, size=2.0),
     ),
     "C3": Claim(
         "The client's language changes the transfer, not the time of a call",
         "transfer 15.0, 4.4 and 211 ms by the client's language, equal times end to end (vllm-project/router pull"
         " request 283)",
-        Ratios([(_row("grpc", "grpcio"), _row("grpc", "go"))], "equal"),
+        Ratios([("onnx-grpc-grpcio", "onnx-grpc-go")], "equal"),
     ),
     "C4": Claim(
         "Over gRPC a call takes many times as long as it must",
         "60 ms by tritonclient over gRPC, of which 8 ms are the model's (triton-inference-server/server issue 8558)",
-        Ratios([(_row("grpc", "tritonclient"), "onnx-grpc")], "higher", where={"users": 1}, size=7.5),
+        Ratios([("onnx-grpc-tritonclient", "onnx-grpc")], "higher", where={"users": 1}, size=7.5),
     ),
     "C5": Claim(
         "gRPC has 30 times lower latency than REST",
         "30 times lower latency (ranjanarajendran's ml-serving-comparison)",
-        Ratios([LIGHT, *STOCK.values()], "lower", where={"users": 1}, size=30.0),
+        Ratios([LIGHT, *STOCK], "lower", where={"users": 1}, size=30.0),
     ),
 }
 
@@ -92,11 +84,10 @@ def answer(result: Result) -> str:
     return " ".join(said)
 
 
-def _pairs() -> Mapping[tuple[str, str], str]:
-    found = {LIGHT: "protocol"} | dict.fromkeys(STOCK.values(), "protocol and client")
-    for protocol, clients in (("http", HTTP), ("grpc", GRPC)):
-        found |= {(_row(protocol, client), f"onnx-{protocol}"): "client" for client in clients}
-    return found | {pair: "client" for claim in CLAIMS.values() for pair in claim.shown_by.pairs if pair not in found}
+_PROTOCOLS = {LIGHT: "protocol"} | dict.fromkeys(STOCK, "protocol and client")
+_CLIENTS = [(f"onnx-http-{client}", "onnx-http") for client in HTTP]
+_CLIENTS += [(f"onnx-grpc-{client}", "onnx-grpc") for client in GRPC]
+_CLIENTS += [pair for claim in CLAIMS.values() for pair in claim.shown_by.pairs if pair not in _PROTOCOLS]
 
 
 CLIENTS = Study(
@@ -104,7 +95,7 @@ CLIENTS = Study(
     question="gRPC against HTTP: how much is the protocol, and how much the client library?",
     source="",
     cells=cells,
-    pairs=_pairs(),
+    pairs=_PROTOCOLS | dict.fromkeys(_CLIENTS, "client"),
     measures=(MEDIAN, Measure("images per second", PER_SECOND)),
     columns=("batch", "users"),
     claims=CLAIMS,
