@@ -3,7 +3,7 @@
 A finding is *reproduced* when every ratio that was measured supports it, *not reproduced* when every one contradicts
 it, and else *inconclusive*; a finding about all cells (Ratios.everywhere) is refuted by one ratio. "No difference
 shown" contradicts nothing by itself. SAME does (Ratios.same_shows may say otherwise), and supports a finding that the
-two are EQUAL, which is contradicted where the whole interval lies outside of SAME_WITHIN.
+two are equal, which is contradicted where the whole interval lies outside of SAME_WITHIN.
 
 A finding with a size is supported where the whole interval is within SIZE_WITHIN times that size: a wide interval holds
 many sizes and shows none. Where the difference alone is shown, the finding is *reproduced in direction, not in size*. A
@@ -16,22 +16,7 @@ from dataclasses import replace
 from bench import words
 from bench.measure.measured import Cell
 from bench.result import NO_VERDICT, SAME_WITHIN, Found, Interval, Judged, Ratio, RatioVerdict, Verdict, is_same
-from bench.studies.study import (
-    EQUAL,
-    HIGHER,
-    IN_DIRECTION,
-    INCONCLUSIVE,
-    LOWER,
-    NOT_REPRODUCED,
-    PER_SECOND,
-    RECEIVED,
-    REPRODUCED,
-    SIZE_WITHIN,
-    TIME,
-    Ratios,
-    Study,
-    case,
-)  # fmt: skip
+from bench.studies.study import PER_SECOND, RECEIVED, SIZE_WITHIN, TIME, Ratios, Study, case
 
 SUPPORTS, CONTRADICTS, UNCLEAR = "Supports the finding.", "Contradicts the finding.", "Inconclusive."
 DIRECTION = "Supports the direction, and not the size"
@@ -69,7 +54,7 @@ def sizes(study: Study, cells: Cells, found: Iterable[Found]) -> list[Ratio]:
             if row == cell.name and b and a.received_bytes_per_image and b.received_bytes_per_image:
                 # Counted, so its interval is a point.
                 value = a.received_bytes_per_image / b.received_bytes_per_image
-                verdict: RatioVerdict = NO_VERDICT if a.marks or b.marks else LOWER if value < 1 else HIGHER
+                verdict: RatioVerdict = NO_VERDICT if a.marks or b.marks else "lower" if value < 1 else "higher"
                 ratios.append(Ratio.of("size", cell, beside, RECEIVED, Interval(value, value, value), verdict))
     return ratios
 
@@ -80,14 +65,14 @@ def side(claim: Ratios, ratio: Ratio) -> str:
     if verdict == NO_VERDICT or not low or not high:
         return UNCLEAR
     if claim.measure == TIME and ratio.measure == PER_SECOND:
-        low, high, verdict = 1 / high, 1 / low, {LOWER: HIGHER, HIGHER: LOWER}.get(verdict, verdict)
-    equal, differs = is_same(low, high), verdict in (LOWER, HIGHER)
-    if claim.expected == EQUAL:
+        low, high, verdict = 1 / high, 1 / low, {"lower": "higher", "higher": "lower"}.get(verdict, verdict)
+    equal, differs = is_same(low, high), verdict in ("lower", "higher")
+    if claim.expected == "equal":
         beyond = high < SAME_WITHIN[0] or low > SAME_WITHIN[1]
         return SUPPORTS if equal else CONTRADICTS if differs and beyond else UNCLEAR
     if equal and (claim.material or not differs):
         return {True: SUPPORTS, False: CONTRADICTS, None: UNCLEAR}[claim.same_shows]
-    least, most = (1 / high, 1 / low) if claim.expected == LOWER else (low, high)
+    least, most = (1 / high, 1 / low) if claim.expected == "lower" else (low, high)
     if not differs:
         return CONTRADICTS if claim.size and most < SIZE_WITHIN[0] * claim.size else UNCLEAR
     if verdict != claim.expected:
@@ -116,13 +101,13 @@ def _judge(study: Study, name: str, ratios: Sequence[Ratio], cells: Cells, found
     claim = study.claims[name]
     if not ratios:
         text = "No cell of this finding was measured. Run the whole study."
-        return Judged(name, claim.says, claim.published, INCONCLUSIVE, text, "")
+        return Judged(name, claim.says, claim.published, "inconclusive", text, "")
     sides = [(ratio, side(claim.shown_by, ratio)) for ratio in ratios]
     shown = {word for _, word in sides}
     refuted = shown == {CONTRADICTS} or (claim.shown_by.everywhere and CONTRADICTS in shown)
-    verdict: Verdict = NOT_REPRODUCED if refuted else INCONCLUSIVE
+    verdict: Verdict = "not reproduced" if refuted else "inconclusive"
     if shown <= {SUPPORTS, DIRECTION}:
-        verdict = IN_DIRECTION if DIRECTION in shown else REPRODUCED
+        verdict = "reproduced in direction, not in size" if DIRECTION in shown else "reproduced"
     lines = []
     if claim.shown_by.everywhere and refuted:  # a few that refute it are enough
         against = [(ratio, word) for ratio, word in sides if word == CONTRADICTS]

@@ -12,21 +12,7 @@ from bench.figures import share
 from bench.measure.measured import Cell
 from bench.measure.split import COMPUTE, DECODE, ENCODE, QUEUE
 from bench.result import Analysis, Found, Judged, Result, Verdict
-from bench.studies.study import (
-    INCONCLUSIVE,
-    MEDIAN,
-    NOT_REPRODUCED,
-    P50,
-    PER_SECOND,
-    REPRODUCED,
-    TIME,
-    Claim,
-    Measure,
-    Ratios,
-    Study,
-    over_all,
-    rows_of,
-)
+from bench.studies.study import MEDIAN, P50, PER_SECOND, TIME, Claim, Measure, Ratios, Study, over_all, rows_of
 from locustfiles.study_routes.fiveway import BATCHES, CONCURRENCY, FIVE, GRPCIO, ROWS, matrix
 
 SOURCE = "github.com/dahlianadkarni/ai_inference_img_similarity at cd9aa5da7ea1"
@@ -137,14 +123,14 @@ def across(a: Analysis, b: Analysis, names: tuple[str, str] = ("A", "B")) -> Jud
     common = [key for key in first if key in second]
     if len(common) < H5_CELLS:
         shared = f"{names[0]} and {names[1]} share {len(common)} Triton cells with a time split, {H5_CELLS} are needed"
-        return judged(INCONCLUSIVE, f"{shared}. Run the same cells on both.")
+        return judged("inconclusive", f"{shared}. Run the same cells on both.")
     slowdown = median((second[key].split or {})[COMPUTE] / (first[key].split or {})[COMPUTE] for key in common)
     speed = f"Compute is {words.compared(slowdown)} on {names[1]} than on {names[0]} (median of {len(common)} cells)."
     if 1 / SLOWER_DEVICE < slowdown < SLOWER_DEVICE:
-        return judged(INCONCLUSIVE, f"{speed} Neither is the slower device.")
+        return judged("inconclusive", f"{speed} Neither is the slower device.")
     (slow, slow_name), (fast, fast_name) = ((first, names[0]), (second, names[1]))[:: -1 if slowdown > 1 else 1]
     below = sum(transport_share(slow[key]) < transport_share(fast[key]) for key in common)
-    verdicts: dict[int, Verdict] = {len(common): REPRODUCED, 0: NOT_REPRODUCED}
+    verdicts: dict[int, Verdict] = {len(common): "reproduced", 0: "not reproduced"}
     on_slow, on_fast = (share(median(transport_share(one[key]) for key in common)) for one in (slow, fast))
     text = (
         f"What is neither compute nor queue is {on_slow} of a call on {slow_name} and {on_fast} on {fast_name}"
@@ -152,7 +138,7 @@ def across(a: Analysis, b: Analysis, names: tuple[str, str] = ("A", "B")) -> Jud
     )
     sides = ((slow[common[0]], slow_name), (fast[common[0]], fast_name))
     cause = "; ".join(f"{name}, {cell.id}: {_parts(cell)}" for cell, name in sides)
-    return judged(verdicts.get(below, INCONCLUSIVE), f"{speed} {text}", f"{cause}.")
+    return judged(verdicts.get(below, "inconclusive"), f"{speed} {text}", f"{cause}.")
 
 
 def answer(result: Result) -> str:

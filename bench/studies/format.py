@@ -20,7 +20,7 @@ from bench import words
 from bench.measure.measured import Cell
 from bench.result import NO_VERDICT, Ratio, Result
 from bench.studies import fiveway
-from bench.studies.study import HIGHER, LOWER, MEDIAN, P50, PER_SECOND, Claim, Measure, Ratios, Study, cross, ratios_of
+from bench.studies.study import MEDIAN, P50, PER_SECOND, Claim, Measure, Ratios, Study, cross, ratios_of
 from locustfiles.study_routes.format import PYTORCH, ROWS
 from locustfiles.toxiproxy import parse
 
@@ -112,7 +112,7 @@ def _where(distance: str) -> str:
 def _because(ratios: Mapping[tuple[str, str], Ratio], sent: Mapping[str, float | None]) -> str:
     """What makes most of a difference, by the format's share of it on the log scale, on which factors add up."""
     whole, form, server = (ratios[pair] for pair in (WHOLE, FORMAT_ONLY, SERVER))
-    if whole.verdict not in (LOWER, HIGHER) or NO_VERDICT in (form.verdict, server.verdict):
+    if whole.verdict not in ("lower", "higher") or NO_VERDICT in (form.verdict, server.verdict):
         return ""
     part = math.log(form.value or 1) / math.log(whole.value or 1)
     only = "" if 0 < part < 1 else "only "

@@ -4,13 +4,13 @@ import csv
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 from bench import words
 from bench.figures import callers
 from bench.measure.measured import Cell
 from bench.measure.split import PARTS
-from bench.result import Analysis, Found, Interval, Judged, Ratio, Result
+from bench.result import Analysis, Found, Interval, Judged, Ratio, Result, Verdict
 from locustfiles import toxiproxy
 from locustfiles.routes import Route
 from locustfiles.study_routes import STUDY_ROUTES
@@ -21,14 +21,9 @@ PER_SECOND: Final = "images_per_s"
 RECEIVED: Final = "received_bytes_per_image"
 TIME = "time"
 """P50 of one caller, and with more of them the inverse of PER_SECOND: what a caller waits for."""
-LOWER: Final = "lower"
-HIGHER: Final = "higher"
-EQUAL: Final = "equal"
-REPRODUCED: Final = "reproduced"
-IN_DIRECTION: Final = "reproduced in direction, not in size"
-NOT_REPRODUCED: Final = "not reproduced"
-INCONCLUSIVE: Final = "inconclusive"
-VERDICTS = REPRODUCED, IN_DIRECTION, NOT_REPRODUCED, INCONCLUSIVE
+
+
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,25 +16,14 @@ from bench.result import SAME, Analysis, Interval, Ratio
 from bench.studies import STUDIES
 from bench.studies.distance import FEW, WORLD
 from bench.studies.format import FORMAT_ONLY, SERVER, WHOLE
-from bench.studies.study import (
-    IN_DIRECTION,
-    INCONCLUSIVE,
-    NOT_REPRODUCED,
-    P50,
-    PER_SECOND,
-    REPRODUCED,
-    Claim,
-    Measure,
-    Ratios,
-    Study,
-    per_calls,
-)
+from bench.studies.study import P50, PER_SECOND, VERDICTS, Claim, Measure, Ratios, Study, per_calls
 from locustfiles.routes import ROUTES
 from locustfiles.study_routes import WAYS, first_size, offered
 from locustfiles.study_routes import distance as lists
 from locustfiles.study_routes.encodings import KSERVE
 from tests.unit.tiny_artifacts import declare
 
+REPRODUCED, IN_DIRECTION, NOT_REPRODUCED, INCONCLUSIVE = VERDICTS
 QUICK_S, FULL_S = 120, 900
 """How long a study may take: the quick form is a test of the stack's, the whole one fits into a break."""
 
