@@ -2,7 +2,7 @@
 runs are kept in one Run: each has its own blocks and is judged by these alone.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from statistics import median_high
@@ -32,12 +32,11 @@ def judge(run: Run, blocks: int) -> list[QuickRuns]:
             rows[ratio.batch, ratio.users, ratio.target, ratio.measure].append(ratio)
     found = []
     for (batch, users, target, measure), ratios in rows.items():
-        verdicts = [ratio.verdict for ratio in ratios]
-        same, unknown, unjudged = (verdicts.count(word) for word in (SAME, NO_DIFFERENCE, NO_VERDICT))
+        verdicts = Counter(ratio.verdict for ratio in ratios)
         different = [ratio.text for ratio in ratios if ratio.verdict in ("lower", "higher")]
         cpu = {part: _width(ratio.cpu.get(part) for ratio in ratios) for part in CPU_PARTS}
         widths = {part: width for part, width in cpu.items() if width}
-        counts = len(ratios), same + unknown, unjudged
+        counts = len(ratios), verdicts[SAME] + verdicts[NO_DIFFERENCE], verdicts[NO_VERDICT]
         found.append(QuickRuns(batch, users, target, measure, *counts, different, _width(ratios), widths))
     return found
 

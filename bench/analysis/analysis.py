@@ -339,7 +339,7 @@ def _pooled(judged: Sequence[tuple[Ratio, Measured, Measured]], over: Sequence[s
     found = []
     for kind, ratios in kinds.items():
         sides = [(a, b, r.measure) if r.measure == P50 else (b, a, r.measure) for r, a, b in ratios]
-        pooled = _interval(_mean_ratio([(a.estimates[m], b.estimates[m]) for a, b, m in sides]))
+        pooled = _mean_ratio([(a.estimates[m], b.estimates[m]) for a, b, m in sides])
         if not pooled:
             continue
         cpu = {part: _mean_ratio([(a.cpu.get(part), b.cpu.get(part)) for _, a, b in ratios]) for part in CPU_PARTS}
@@ -351,17 +351,17 @@ def _pooled(judged: Sequence[tuple[Ratio, Measured, Measured]], over: Sequence[s
                 low=pooled.low,
                 high=pooled.high,
                 verdict=_verdict(pooled),
-                encoded=_interval(_mean_ratio([(a.encoded, b.encoded) for _, a, b in ratios])),
-                cpu={part: one.interval for part, one in cpu.items() if one},
+                encoded=_mean_ratio([(a.encoded, b.encoded) for _, a, b in ratios]),
+                cpu={part: one for part, one in cpu.items() if one},
             )
         )
     return found
 
 
-def _mean_ratio(pairs: Sequence[tuple[Estimate | None, Estimate | None]]) -> Estimate | None:
+def _mean_ratio(pairs: Sequence[tuple[Estimate | None, Estimate | None]]) -> Interval | None:
     """The geometric mean of a / b in each block; None unless all of them are known."""
     ratios = [ratio for a, b in pairs if (ratio := statistics.ratio(a, b))]
-    return statistics.pooled(ratios) if len(ratios) == len(pairs) else None
+    return _interval(statistics.pooled(ratios) if len(ratios) == len(pairs) else None)
 
 
 def _interval(estimate: Estimate | None) -> Interval | None:

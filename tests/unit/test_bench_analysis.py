@@ -88,8 +88,6 @@ def test_a_row_by_another_client_stands_for_its_route() -> None:
     [
         ("threads", 1, "compute threads: 2 against 1"),
         ("precision", "FP16", "precision: FP32 against FP16"),
-        ("device", "cuda", "device: cpu against cuda"),
-        ("instances", 4, "model instances: 1 against 4"),
     ],
 )
 def test_unequal_engines_are_no_difference_of_format(fact: str, other: Any, why: str) -> None:
