@@ -249,6 +249,11 @@ def is_same(low: float | None, high: float | None) -> bool:
     return low is not None and high is not None and SAME_WITHIN[0] <= low and high <= SAME_WITHIN[1]
 
 
+def no_difference(low: float | None, high: float | None) -> RatioVerdict:
+    """The verdict of a ratio with these limits that shows no difference."""
+    return SAME if is_same(low, high) else NO_DIFFERENCE
+
+
 class Ratio(Record, kw_only=True):
     """a / b, taken within blocks."""
 

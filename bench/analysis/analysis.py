@@ -17,19 +17,7 @@ from bench.figures import share
 from bench.measure import split
 from bench.measure.measured import GATE, Cell, Run, Visit
 from bench.measure.plan import PUBLISHED_METHOD
-from bench.result import (
-    CPU_PARTS,
-    NO_DIFFERENCE,
-    NO_VERDICT,
-    SAME,
-    Analysis,
-    Found,
-    Interval,
-    Pooled,
-    Ratio,
-    RatioVerdict,
-    is_same,
-)
+from bench.result import CPU_PARTS, NO_VERDICT, Analysis, Found, Interval, Pooled, Ratio, RatioVerdict, no_difference
 from bench.studies import study_of
 from locustfiles.clients.policy import COLD
 from locustfiles.recorder import MIN_CALLS
@@ -319,7 +307,7 @@ def doubt_what_may_be_chance(ratios: Sequence[Ratio]) -> None:
         limit = statistics.beyond_chance([p_value for ratio, p_value in judged if ratio.main])
         for ratio, p_value in judged:
             if p_value > limit and ratio.verdict in ("lower", "higher"):
-                ratio.verdict = SAME if is_same(ratio.low, ratio.high) else NO_DIFFERENCE
+                ratio.verdict = no_difference(ratio.low, ratio.high)
                 ratio.text = words.one(ratio)
 
 
@@ -373,7 +361,7 @@ def _verdict(ratio: Interval) -> RatioVerdict:
     if ratio.low is None or ratio.high is None:
         return NO_VERDICT
     if ratio.low <= 1 <= ratio.high:
-        return SAME if is_same(ratio.low, ratio.high) else NO_DIFFERENCE
+        return no_difference(ratio.low, ratio.high)
     return "lower" if ratio.high < 1 else "higher"
 
 

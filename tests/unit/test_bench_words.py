@@ -6,13 +6,12 @@ import pytest
 
 from bench import words
 from bench.measure.measured import Cell
-from bench.result import FASTER, NO_DIFFERENCE, NO_VERDICT, SAME, SLOWER, Interval, Ratio, is_same
+from bench.result import FASTER, NO_DIFFERENCE, NO_VERDICT, SLOWER, Interval, Ratio, no_difference
 
 
 def ratio(value: float, low: float, high: float, verdict: Any = "", measure: Any = "p50_ms") -> Ratio:
     """a / b, with the verdict that its interval has."""
-    none = SAME if is_same(low, high) else NO_DIFFERENCE
-    judged: Any = verdict or (none if low <= 1 <= high else "lower" if high < 1 else "higher")
+    judged: Any = verdict or (no_difference(low, high) if low <= 1 <= high else "lower" if high < 1 else "higher")
     return Ratio.of("protocol", Cell("a", "a"), Cell("b", "b"), measure, Interval(value, low, high), judged)
 
 
