@@ -106,23 +106,17 @@ def encodings(result: dict[str, Any]) -> dict[str, Any]:
 
 
 BASE = ("echo-grpc-light-structured", "echo-http-structured", "images_per_s")
+FAR: dict[str, Any] = {"size": "10000", "distance": "300ms-100mbit"}
+NEAR: dict[str, Any] = {"batch": 1, "users": 1, "distance": ""}
 FRAMES = ("frames-shm-zmq-double", "frames-in-process", "images_per_s")
 # Study -> its ratio, what is said of it, and of which of its numbers.
 FIRST: dict[str, tuple[Callable[[dict[str, Any]], dict[str, Any]], str, tuple[str, ...]]] = {
     "base": (lambda r: ratio(r, *BASE, gather=True), "gRPC is", ("value", "high", "low")),
     "clients": (lambda r: pooled(r, "protocol and client"), "gRPC and HTTP are the same within", ("low", "high")),
-    "distance": (
-        lambda r: ratio(r, "vectors-protobuf", "vectors-json", size="10000", distance="300ms-100mbit"),
-        "faster than JSON",
-        ("value",),
-    ),
+    "distance": (lambda r: ratio(r, "vectors-protobuf", "vectors-json", **FAR), "faster than JSON", ("value",)),
     "encodings": (encodings, "times faster than as JSON over HTTP", ("value",)),
     "fiveway": (lambda r: pooled(r, "format"), "a tensor to Triton is", ("value",)),
-    "format": (
-        lambda r: ratio(r, "onnx-http", "jpeg-http", batch=1, users=1, distance=""),
-        "times faster than PyTorch with JPEGs",
-        ("value",),
-    ),
+    "format": (lambda r: ratio(r, "onnx-http", "jpeg-http", **NEAR), "times faster than PyTorch with", ("value",)),
     "frames": (lambda r: ratio(r, *FRAMES, size="1280x720"), "are the same within", ()),
     "torchserve": (lambda r: pooled(r, "protocol"), "gRPC is", ("value", "low", "high")),
 }

@@ -58,17 +58,17 @@ def made(**options: Any) -> Run:
     return run
 
 
-def as_json(run: Run) -> dict[str, Any]:
-    """result.json of a run, free to be changed."""
-    return dict(json.loads(results.encode(Result.of(run, analyse(run)))))
+def encoded_result(**options: Any) -> bytes:
+    run = made(**options)
+    return results.encode(Result.of(run, analyse(run)))
 
 
-DEFAULT = functools.cache(lambda: as_json(made()))
+DEFAULT = functools.cache(encoded_result)
 
 
 def plain(**options: Any) -> dict[str, Any]:
     """result.json of made(), free to be changed."""
-    return as_json(made(**options)) if options else copy.deepcopy(DEFAULT())
+    return dict(json.loads(encoded_result(**options) if options else DEFAULT()))
 
 
 def edited(path: str, value: object) -> dict[str, Any]:
