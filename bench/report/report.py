@@ -357,13 +357,12 @@ class Report:
     def published_plot(self) -> str:
         """gRPC / HTTP as published, per device, and as measured here in the first setting."""
         part, measures = self.parts[0], {measure.of: measure for measure in self.study.measures}
-        known = {(row["name"], row["batch"], row["users"]): row.cell for row in part.rows}
+        cells = {row["id"]: row.cell for row in part.rows}
         theirs = {}
         for ratio in part.ratios:
             measure = measures.get(ratio.measure)
             if ratio.kind == "protocol" and measure:
-                cells = (known[name, ratio.batch, ratio.users] for name in (ratio.a_name, ratio.b_name))
-                a, b = map(measure.published, cells)
+                a, b = (measure.published(cells[id_]) for id_ in (ratio.a, ratio.b))
                 if measure.of == PER_SECOND and not measure.inverse:
                     a, b = b, a
                 theirs[ratio.a, ratio.b] = {who: a[who] / b[who] for who in a if who in b}

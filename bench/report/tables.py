@@ -42,14 +42,8 @@ class Table:
 def entry(interval: Interval | None, row: Row, verdict: Ratio | None = None, published: Sequence[str] = ()) -> Entry:
     """A number of a row with its interval and its mark."""
     text, limits = (digits(interval.value), interval.limits) if interval else ("–", "")
-    return Entry(
-        text,
-        limits,
-        published,
-        row["marks"],
-        row["client_heavy"],
-        *((verdict.speed, times(verdict)) if verdict else ()),
-    )
+    judged = (verdict.speed, times(verdict)) if verdict else ()
+    return Entry(text, limits, published, row["marks"], row["client_heavy"], *judged)
 
 
 def times(ratio: Ratio) -> str:
