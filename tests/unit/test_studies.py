@@ -6,9 +6,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from bench.analysis import claims
+from bench.analysis.statistics import Estimate
 from bench.measure.cells import parsed_settings
 from bench.measure.measured import Cell
 from bench.measure.plan import START_S
@@ -183,6 +185,21 @@ TWICE = Ratios([("a", "b")], "higher", size=2)
 def test_a_ratio_supports_a_claim_or_contradicts_it(claim: Ratios, found: Ratio, side: str) -> None:
     """By its interval, on the right side of 1, and as far from it as a claim with a size says."""
     assert claims.side(claim, found) == side
+
+
+@pytest.mark.parametrize(
+    ("blocks", "true", "least", "most"), [(3, 1.15, 0, 0.03), (6, 1.15, 0, 0.03), (6, 1.5, 0.95, 1)]
+)
+def test_a_size_is_reproduced_by_the_size_alone(blocks: int, true: float, least: float, most: float) -> None:
+    """In simulated runs whose blocks differ by 3 %, a claimed 1.5 is seen where it is true, and not where 1.15 is."""
+    rng, claim = np.random.default_rng([blocks, round(100 * true)]), Ratios([("a", "b")], "higher", size=1.5)
+    sides = []
+    for _ in range(1000):
+        logs = rng.normal(np.log(true), 0.03 * 2**0.5, blocks)
+        one = Estimate({block: float(np.exp(log)) for block, log in enumerate(logs)}).interval
+        verdict = "higher" if one.low and one.low > 1 else "no difference shown"
+        sides.append(claims.side(claim, ratio(verdict, one.value, one.low, one.high)))
+    assert least <= sides.count(claims.SUPPORTS) / len(sides) <= most
 
 
 @pytest.mark.parametrize(
