@@ -22,7 +22,7 @@ from bench.report.tables import Entry, Table, entry, pivot, times
 from bench.result import CPU_PARTS, EVERY, NO_DIFFERENCE, SAME, SPEEDS, Analysis, Pooled, QuickRuns, Ratio, Result
 from bench.studies import study_of
 from bench.studies.fiveway import REFERENCE
-from bench.studies.study import CONNECTIONS, P50, PER_SECOND, Measure, Study, distance_text
+from bench.studies.study import ANSWER, CONNECTIONS, P50, PER_SECOND, Measure, Study, distance_text
 
 IDLE_SHOWN = 0.05
 """CPU-milliseconds per second below which an idle service is not named."""
@@ -75,7 +75,7 @@ def markdown(result: Result) -> str:
     return md.page(
         report.title,
         md.escaped(report.answer),
-        *map(md.escaped, (report.label, *report.warnings)),
+        *map(md.escaped, (report.more, report.label, *report.warnings)),
         *(f"**{question}** {md.escaped(f'{answer} {more}')}" for question, answer, more in report.cards),
         *(f"## {md.escaped(one.caption)}\n\n{md.table(one)}" for part in tables for one in part),
         md.items(report.marks, UNNUMBERED),
@@ -267,6 +267,7 @@ class Report:
         self.rows, self.parts = results.rows(result), parts(result)
         self.claims = result.analysis.hypotheses
         self.label = results.label(result)
+        self.sentences = self.study.answer(result)
         name = {"fiveway": "5-way comparison", "aa": "A/A", "truth": "Cross-check"}.get(result.study, result.study)
         self.name = name if result.method == "fair" else f"{name}, the published way"
         model = result.environment.model.name if results.model(result)[1] else "no model"
@@ -294,8 +295,8 @@ class Report:
         if ratios and all(ratio.kind == "same" for ratio in ratios):
             same = sum(ratio.verdict in (SAME, NO_DIFFERENCE) for ratio in ratios)
             return f"A route measured against itself shows no difference in {same} of {len(ratios)} comparisons."
-        if answer := self.study.answer(self.result):
-            return answer
+        if self.sentences:
+            return " ".join(self.sentences[:ANSWER])
         fit = [row for row in (self.parts[0].serial if self.parts else []) if row["p50_ms"] and not row["marks"]]
         smallest = min((row["batch"] for row in fit), default=0)
         p50s = {row["name"]: p50 for row in fit if row["batch"] == smallest and (p50 := row.found.p50_ms)}
@@ -308,6 +309,11 @@ class Report:
             return f"{leaders[0]} answers {what}{' fastest,' * (len(p50s) > 1)} in {digits(least.value)} ms."
         span = f"{digits(least.value)} to {digits(max(p50s[name].value for name in leaders))} ms"
         return f"{', '.join(leaders[:-1])} and {leaders[-1]} answer {what} fastest, in {span}. Their intervals overlap."
+
+    @property
+    def more(self) -> str:
+        """What the study adds to its answer."""
+        return " ".join(self.sentences[ANSWER:])
 
     @property
     def warnings(self) -> list[str]:

@@ -17,7 +17,7 @@ from bench.report.results import ResultError, Row, grouped
 from bench.report.tables import Entry, Table, entry, pivot
 from bench.result import CPU_PARTS, Result
 from bench.studies import STUDIES
-from bench.studies.study import PER_SECOND, VERDICTS, Measure, Study, factor
+from bench.studies.study import ANSWER, PER_SECOND, VERDICTS, Measure, Study, factor
 
 
 def page(result: Result, folder: str, *others: tuple[Result, str]) -> str:
@@ -70,8 +70,9 @@ def _again(first: Result, other: Result) -> str:
 
 def _answer(study: Study, result: Result, folder: str) -> Iterator[str]:
     """The study's answer, how its claims came out, which row is fastest where, and where the numbers are from."""
-    answer = study.answer(result)
-    said = [f"**{md.escaped(answer)}**"] if answer else []
+    sentences = list(map(md.escaped, study.answer(result)))
+    said = [f"**{' '.join(sentences[:ANSWER])}**"] if sentences else []
+    said += [" ".join(sentences[ANSWER:])] if sentences[ANSWER:] else []
     if counted := Counter(str(one.verdict) for one in result.analysis.hypotheses):
         words = [f"{counted[verdict]} {verdict}" for verdict in VERDICTS if counted[verdict]]
         said.append(f"Published findings: {', '.join(words)}.")

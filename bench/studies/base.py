@@ -73,8 +73,8 @@ def _finding(id_: str, says: str, kind: str, size: float | None, *photos: str) -
     }
 
 
-def answer(result: Result) -> str:
-    """gRPC against REST with all calls at once: by the original's clients, and by this project's."""
+def answer(result: Result) -> list[str]:
+    """gRPC against REST with all calls at once: by this project's clients, and by the original's."""
 
     def gathered(kind: str, ways: tuple[str, str]) -> list[Ratio]:
         rows = tuple(f"{way}-{kind}" for way in ways)
@@ -82,13 +82,14 @@ def answer(result: Result) -> str:
 
     structured = [gathered(STRUCTURED, ways) for ways in (THEIRS, LIGHT)]
     if not all(structured):
-        return ""
+        return []
     original, light = (words.between("gRPC", "REST", ratios[0]) for ratios in structured)
     images = words.several("gRPC", "REST", gathered(BINARY, LIGHT), "sizes", amounts=False)
-    return (
-        f"For structured data, with all calls at once and two light clients, {light}. By the original's clients, grpcio"
-        f" and httpx, {original}. For images as bytes, by the light clients, {images}."
-    )
+    return [
+        f"For structured data, with all calls at once and two light clients, {light}.",
+        f"For images as bytes, by the same clients, {images}.",
+        f"For structured data by the original's clients, grpcio and httpx, {original}.",
+    ]
 
 
 BASE = Study(

@@ -63,13 +63,13 @@ CLAIMS = {
 }
 
 
-def answer(result: Result) -> str:
-    """The protocol by the same library on both sides, then by the light clients; then what the libraries cost."""
+def answer(result: Result) -> list[str]:
+    """The protocol by the same library on both sides, what libraries cost, then the protocol by the light clients."""
     asked = over_all(result, dict.fromkeys(("protocol and client", "protocol"), ("gRPC", "HTTP")))
     if len(asked) < 2:
-        return ""
+        return []
     same, light = asked
-    said = [f"Asked by libraries of the same kind, {same}.", f"Asked by this project's own two clients, {light}."]
+    said = [f"Asked by libraries of the same kind, {same}."]
     costs = {
         cell.id.partition("/")[0]: cell.cpu_ms[CLIENT].value
         for cell in result.analysis.cells
@@ -81,7 +81,7 @@ def answer(result: Result) -> str:
             f"The client's own work differs more: {costs[least]:.2f} ms of CPU per image ({least}) to {costs[most]:.2f}"
             f" ({most})."
         )
-    return " ".join(said)
+    return [*said, f"Asked by this project's own two clients, {light}."]
 
 
 _PROTOCOLS = {LIGHT: "protocol"} | dict.fromkeys(STOCK, "protocol and client")

@@ -144,20 +144,20 @@ CLAIMS = {
 }
 
 
-def answer(result: Result) -> str:
+def answer(result: Result) -> list[str]:
     """Across the world, by the ratios of a result."""
     found = {
-        pair: [ratio]
+        pair: ratio
         for pair, cell, ratio in ratios_of(result)
         if (cell.distance, cell.size, cell.policy) == (WORLD, LIST, POOLED)
     }
     if not {(PROTOBUF, JSON), (GRPC, PROTOBUF), (GRPC_NEW, PROTOBUF)} <= found.keys():
-        return ""
-    return (
-        f"Across the world {words.several('protobuf', 'JSON', found[PROTOBUF, JSON])}."
-        f" On a kept connection {words.several('gRPC', 'REST', found[GRPC, PROTOBUF])}; with a new connection for every"
-        f" call {words.several('gRPC', 'REST', found[GRPC_NEW, PROTOBUF])}."
-    )
+        return []
+    return [
+        f"Across the world {words.between('protobuf', 'JSON', found[PROTOBUF, JSON])}.",
+        f"On a kept connection {words.between('gRPC', 'REST', found[GRPC, PROTOBUF])}; with a new connection for every"
+        f" call {words.between('gRPC', 'REST', found[GRPC_NEW, PROTOBUF])}.",
+    ]
 
 
 DISTANCE = Study(

@@ -10,8 +10,8 @@ from itertools import combinations, product
 
 from bench import words
 from bench.measure.measured import Cell
-from bench.result import Result
-from bench.studies.study import MEDIAN, RATE, Claim, Ratios, Study, cross, rows_of
+from bench.result import Interval, Result
+from bench.studies.study import MEDIAN, RATE, Claim, Ratios, Study, cross, ratios_of, rows_of
 from locustfiles.study_routes.encodings import FORMS, GATEWAYS, KSERVE, MANY, MODES, RAW, SELDON
 
 ONE = "1"
@@ -83,14 +83,15 @@ CLAIMS = {
 }
 
 
-def answer(result: Result) -> str:
-    """Which form to send, by what it costs in all: client encode, the median call and client decode."""
+def answer(result: Result) -> list[str]:
+    """Which form to send, by what it costs in all: client encode and the median call."""
     factors = {cell.id: (cell.name, cell.size) for cell in result.cells}
     sums = {
-        factors[cell.id]: (cell.encode_ms or 0.0) + cell.p50_ms.value + (cell.decode_ms or 0.0)
+        factors[cell.id]: (cell.encode_ms or 0.0) + cell.p50_ms.value
         for cell in result.analysis.cells
         if cell.p50_ms and not cell.marks
     }
+    ratios = {(*pair, cell.size): ratio.encoded for pair, cell, ratio in ratios_of(result)}
     said = []
     for what, names, size in (
         ("a photo's tensor is", KSERVE, ""),
@@ -101,9 +102,11 @@ def answer(result: Result) -> str:
             (least, best), (most, worst) = ranked[0], ranked[-1]
             left_out = [name for name in names if (name, size) in factors.values() and (name, size) not in sums]
             more = f" (not ranked, because no verdict may rest on it: {', '.join(left_out)})" if left_out else ""
-            faster = words.compared(least / most)
-            said.append(f"{what} fastest as {_form(best)} ({best}), {faster} than as {_form(worst)}{more}.")
-    return f"With encode, call and decode counted, {' '.join(said)}" if said else ""
+            turned = ratios.get((best, worst, size))
+            ratio = ratios.get((worst, best, size)) or (turned and turned.turned()) or Interval(most / least)
+            slower = f"{words.interval(ratio)} as {_form(worst)}"
+            said.append(f"{what} fastest as {_form(best)} ({best}), and {slower}{more}.")
+    return [f"With the encoding counted, {said[0]}", *said[1:]] if said else []
 
 
 def _form(name: str) -> str:

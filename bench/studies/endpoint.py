@@ -30,17 +30,17 @@ def cells(quick: bool) -> list[Cell]:
     return matrix(list(ROWS), QUICK_BATCHES if quick else BATCHES, QUICK_CALLERS if quick else CALLERS)
 
 
-def answer(result: Result) -> str:
+def answer(result: Result) -> list[str]:
     """The protocols over all cells, and for each of them where more callers, or a larger batch, stop to help."""
-    said = ["Over HTTP tensors were JSON, for want of an extension."] if result.options.get("http_json") else []
-    said += [words.sentence(one) for one in over_all(result, {"protocol": ("gRPC", "HTTP")})]
+    said = [words.sentence(one) for one in over_all(result, {"protocol": ("gRPC", "HTTP")})]
+    said += ["Over HTTP tensors were JSON, for want of an extension."] if result.options.get("http_json") else []
     for knee in result.analysis.knees:
         over = "HTTP" if knee.name == HTTP else "gRPC"
         what = callers(knee.at) if knee.by == "users" else f"batch {knee.at}"
         grows = f"still grew at {what}, the most that was tried" if knee.still else f"stops growing at {what}"
         per_second = f"{digits(knee.per_second.value)} per second ({knee.per_second.limits})"
         said.append(f"Over {over} throughput {grows}: {per_second}.")
-    return " ".join(said)
+    return said
 
 
 ENDPOINT = Study(

@@ -141,16 +141,15 @@ def across(a: Analysis, b: Analysis, names: tuple[str, str] = ("A", "B")) -> Jud
     return judged(verdicts.get(below, "inconclusive"), f"{speed} {text}", f"{cause}.")
 
 
-def answer(result: Result) -> str:
-    """The format, then the protocol: each as one ratio over all cells."""
+def answer(result: Result) -> list[str]:
+    """The format, then the protocol, alone and with the encoding of the requests: each as one ratio over all cells."""
     names = {"format": ("a tensor to Triton", "a JPEG to PyTorch"), "protocol": ("gRPC", "HTTP")}
     said = [f"{clause}." for clause in over_all(result, names, least=2)]
-    said += [
-        f"With the encoding of the requests, gRPC is {words.interval(one.encoded)}."
-        for one in result.analysis.pooled
-        if one.kind == "protocol" and one.ratios > 1 and one.encoded
-    ]
-    return f"Over all cells, {' '.join(said)}" if said else ""
+    for one in result.analysis.pooled:
+        if said and one.kind == "protocol" and one.ratios > 1 and one.encoded:
+            encoded = words.interval(one.encoded)
+            said[-1] = f"{said[-1][:-1]}; with the encoding of the requests, gRPC is {encoded}."
+    return [f"Over all cells, {said[0]}", *said[1:]] if said else []
 
 
 FIVEWAY = Study(

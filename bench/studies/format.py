@@ -85,7 +85,7 @@ CLAIMS = {
 }
 
 
-def answer(result: Result) -> str:
+def answer(result: Result) -> list[str]:
     """Triton with tensors against PyTorch with JPEGs, one image and one caller: near, and at the largest distance."""
     found: dict[str, dict[tuple[str, str], Ratio]] = {}
     for pair, cell, ratio in ratios_of(result):
@@ -97,9 +97,9 @@ def answer(result: Result) -> str:
     said = []
     for distance in dict.fromkeys(chosen[:1] + chosen[-1:]):
         ratios = found[distance]
-        more = words.several("Triton with tensors", "PyTorch with JPEGs", [ratios[WHOLE]])
+        more = words.between("Triton with tensors", "PyTorch with JPEGs", ratios[WHOLE])
         said.append(f"{_where(distance)} {more}{_because(ratios, sent)}.")
-    return " ".join(said)
+    return said
 
 
 def _where(distance: str) -> str:

@@ -104,7 +104,7 @@ PAIRS: Mapping[tuple[str, str], str] = (
 )
 
 
-def answer(result: Result) -> str:
+def answer(result: Result) -> list[str]:
     """What shared memory, gRPC and the slowest way cost against one process, in the first size."""
     found = {
         row: ratio
@@ -112,11 +112,11 @@ def answer(result: Result) -> str:
         if (other, cell.size) == (BASELINE, HD) and ratio.verdict != NO_VERDICT
     }
     if len(found) < 2:
-        return ""
+        return []
     ranked = sorted(found, key=lambda row: -(found[row].value or 0))
     rows = dict.fromkeys(row for row in (ranked[0], "frames-grpc", ranked[-1]) if row in found)
-    first, *others = (words.several(_way(row), "one process", [found[row]]) for row in rows)
-    return f"At {HD} {first}. {'; '.join(others)}."
+    first, *others = (words.between(_way(row), "one process", found[row]) for row in rows)
+    return [f"At {HD} {first}.", f"{'; '.join(others)}."]
 
 
 def _way(row: str) -> str:

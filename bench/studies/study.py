@@ -97,6 +97,8 @@ class Claim:
     shown_by: Ratios
 
 
+ANSWER = 2
+"""Sentences of an answer: a reader knows it after half a minute."""
 SIZE_WITHIN = (0.8, 1.25)
 """How many times the published size a ratio may be that reproduces it, with its whole interval."""
 
@@ -127,8 +129,9 @@ class Study:
     """Faults of the original. Each one names the factor in our study that shows it."""
     advice: Sequence[str] = ()
     """What a practitioner should do."""
-    answer: Callable[[Result], str] = lambda result: ""
-    """The study's question, answered in one sentence from the numbers of a result; empty: no answer."""
+    answer: Callable[[Result], Sequence[str]] = lambda result: ()
+    """Sentences made of a result's numbers: the first two (`ANSWER`) answer the question, each by ratios with their
+    intervals, the others add to it; empty: no answer."""
     declared: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """Columns of known numbers, which are not measured: head of a column -> row -> number."""
     no_gate: str = ""

@@ -36,15 +36,16 @@ def published(cell: Cell) -> dict[str, float]:
     return {"densenet161 on one GPU": float(seconds)} if cell.gather and seconds else {}
 
 
-def answer(result: Result) -> str:
+def answer(result: Result) -> list[str]:
     """What gRPC, base64 and the typed contract do, each as one ratio over all cells."""
     names = {
         "protocol": ("gRPC", "REST"),
         "encoding": ("base64", "bytes"),
         "contract": ("the typed contract", "TorchServe's own"),
     }
-    said = [f"{clause}." for clause in over_all(result, names)]
-    return " ".join([f"Over all sizes, {said[0]}", *(one[0].upper() + one[1:] for one in said[1:])]) if said else ""
+    first, *others = over_all(result, names) or [""]
+    costs = ", and ".join(others)
+    return [f"Over all sizes, {first}.", *([f"{costs[0].upper()}{costs[1:]}."] if costs else [])] if first else []
 
 
 TORCHSERVE = Study(
