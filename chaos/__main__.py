@@ -7,14 +7,18 @@ monkey.patch_all()
 import argparse  # noqa: E402  the standard library is patched first
 import json  # noqa: E402
 import sys  # noqa: E402
-from collections.abc import Iterable  # noqa: E402
+from collections.abc import Callable, Iterable, Mapping  # noqa: E402
 from pathlib import Path  # noqa: E402
 from typing import Any  # noqa: E402
 
 from chaos import docker, faults, figures, fuzz, overload, page, rude, soak  # noqa: E402
-from chaos.load import targets  # noqa: E402
-from locustfiles.routes import ROUTES  # noqa: E402
+from chaos.load import served, targets  # noqa: E402
 from locustfiles.settings import BadSetting  # noqa: E402
+
+ROWS: Mapping[str, Callable[..., Iterable[dict[str, Any]]]] = {
+    one.__name__.removeprefix("chaos."): one.rows for one in (faults, overload, rude, fuzz, soak)
+}
+"""By command, what makes its rows, of the routes and the command's options."""
 
 
 def arguments() -> argparse.Namespace:
@@ -47,42 +51,23 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def found(options: argparse.Namespace, edge: str, model: str, routes: dict[str, Any]) -> Iterable[dict[str, Any]]:
-    """The rows of the chosen command, as they come."""
-    match options.kind:
-        case "faults":
-            return faults.rows(routes, model, options.times, options.only)
-        case "overload":
-            if unknown := set(options.routes) - set(routes):
-                raise BadSetting(f"unknown route {', '.join(sorted(unknown))}: choose from {', '.join(ROUTES)}")
-            return overload.rows(routes, edge, options.routes or list(routes), options.seconds)
-        case "rude":
-            return rude.rows(routes, edge, options.seconds, options.only)
-        case "fuzz":
-            return fuzz.rows(routes, edge, options.cases, options.seed, options.only)
-        case _:
-            return soak.soaked(routes, 60 * options.minutes)
-
-
 def main() -> int:
-    options = arguments()
-    if options.kind == "page":
-        print(page.made(options.paths), end="")
+    options = vars(arguments())
+    kind, results = options.pop("kind"), options.pop("results")
+    if kind == "page":
+        print(page.made(options["paths"]), end="")
         return 0
-    # Its own address: behind a port on 127.0.0.1 is a process of Docker's, which copies every byte.
-    edge = f"{docker.address_of('edge')}:8080"
+    rows = []
     try:
-        routes = targets(edge)
-        model = next(iter(routes.values())).chosen.serving.model
-        rows = []
-        for row in found(options, edge, model, routes):
+        # Its own address: behind a port on 127.0.0.1 is a process of Docker's, which copies every byte.
+        routes = targets(f"{docker.address_of('edge')}:8080")
+        for row in ROWS[kind](routes, **options):
             rows.append(row)
             print(json.dumps(row, ensure_ascii=False), flush=True)
     except (BadSetting, OSError) as error:
         print(f"fiveway: {error}", file=sys.stderr)
         return 2
-    settings = {name: value for name, value in vars(options).items() if name not in ("kind", "results")}
-    path = figures.keep(figures.made(options.kind, model, settings, rows), options.results)
+    path = figures.keep(figures.made(kind, served(routes), options, rows), results)
     print(f"fiveway: {path}", file=sys.stderr)
     return 0
 

@@ -57,7 +57,7 @@ def health(inspected: dict[str, Any]) -> str:
     return str(inspected["State"].get("Health", {}).get("Status", "none"))
 
 
-def signal(service: str, name: str, pattern: str) -> None:
+def signal(service: str, pattern: str, name: str) -> None:
     """Send the signal to every process of the service whose command line matches the pattern, an extended regular
     expression. Fails where none does. Write brackets around a letter, `[e]nvoy`: else the search finds itself."""
     search = f"""

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from chaos import docker
-from chaos.load import WRONG, Call, Target, errors, good, steady
+from chaos.load import WRONG, Call, Target, errors, good, served, steady
 from locustfiles.routes import Route
 
 EACH_PER_S = 2.0
@@ -21,7 +21,7 @@ SLOW_CPUS = "0.2"
 CPUS = str(float(os.environ.get("CPUS") or 0) or os.cpu_count())
 """Their limit otherwise. Docker cannot take one away again, so without one it is all cores."""
 FILL = "head -c 8G /dev/zero >{0}/full 2>/dev/null; ls {0}/full >/dev/null"
-EDGE = "edge"
+EDGE, LOAD = "edge", "locust-master"
 
 Strike = Callable[[], None]
 
@@ -41,75 +41,44 @@ class Fault:
         return self.service == EDGE or self.service in route.services
 
 
-SERVERS: Mapping[str, str] = {
-    "triton": "^/\\S+/[t]ritonserver ",
-    "torchserve": "[M]odelServer",
-    "jpeg-http": "[g]ateways.jpeg_http$",
-    "typed-grpc": "[g]ateways.typed_grpc$",
-    EDGE: "^[e]nvoy ",
-    "locust-master": "[l]ocust ",
-}
-"""The process of each service that answers, by its command line."""
-PARTS: Mapping[str, tuple[str, str]] = {
+PROCESSES: Mapping[str, tuple[str, str]] = {
+    "triton": ("triton", "^/\\S+/[t]ritonserver "),
+    "torchserve": ("torchserve", "[M]odelServer"),
+    "jpeg-http": ("jpeg-http", "[g]ateways.jpeg_http$"),
+    "typed-grpc": ("typed-grpc", "[g]ateways.typed_grpc$"),
+    EDGE: (EDGE, "^[e]nvoy "),
+    LOAD: (LOAD, "[l]ocust "),
     "a model's process in triton": ("triton", "[t]riton_python_backend_stub .*/{model}/"),
     "the worker of torchserve": ("torchserve", "[m]odel_service_worker"),
 }
+"""What is struck: a service, and its process by the command line. Under a service's own name, the one that answers."""
+SERVERS = [name for name, (service, _) in PROCESSES.items() if name == service]
 
 
-def faults(model: str) -> Sequence[Fault]:
+def faults(model: str) -> Iterator[Fault]:
     """All of them, for the served model."""
-    parts = {name: (service, pattern.format(model=model)) for name, (service, pattern) in PARTS.items()}
-    processes = {**{name: (name, pattern) for name, pattern in SERVERS.items()}, **parts}
-    models = {name: one for name, one in processes.items() if one[0] not in (EDGE, "locust-master")}
-    disks = [(name, "/tmp") for name in SERVERS] + [("triton", "/dev/shm")]
-    return [
-        *(Fault(f"kill -9: {name}", one[0], _signal(*one, "KILL")) for name, one in processes.items()),
-        *(
-            Fault(
-                f"stop, then start: {name}",
-                name,
-                partial(_compose, "stop", name),
-                partial(_compose, "start", name),
-                DOWN_S,
-            )
-            for name in SERVERS
-        ),
-        *(
-            Fault(f"hangs for {HANG_S:g} s: {name}", one[0], _signal(*one, "STOP"), partial(_resume, *one), HANG_S)
-            for name, one in models.items()
-        ),
-        *(
-            Fault(
-                f"gets {SLOW_CPUS} cores for {SLOW_S:g} s: {name}",
-                name,
-                partial(_limit, name, SLOW_CPUS),
-                partial(_limit, name, CPUS),
-                SLOW_S,
-            )
-            for name in SERVERS
-            if name in models
-        ),
-        *(
-            Fault(
-                f"{folder} is full for {FULL_S:g} s: {name}",
-                name,
-                partial(_run, name, FILL.format(folder)),
-                partial(_run, name, f"rm -f {folder}/full"),
-                FULL_S,
-            )
-            for name, folder in disks
-        ),
-    ]
-
-
-def _signal(service: str, pattern: str, name: str) -> Strike:
-    return partial(docker.signal, service, name, pattern)
+    processes = {name: (service, pattern.format(model=model)) for name, (service, pattern) in PROCESSES.items()}
+    models = {name: one for name, one in processes.items() if name not in (EDGE, LOAD)}
+    for name, one in processes.items():
+        yield Fault(f"kill -9: {name}", one[0], partial(docker.signal, *one, "KILL"))
+    for name in SERVERS:
+        stop, start = (partial(_compose, verb, name) for verb in ("stop", "start"))
+        yield Fault(f"stop, then start: {name}", name, stop, start, DOWN_S)
+    for name, one in models.items():
+        stop = partial(docker.signal, *one, "STOP")
+        yield Fault(f"hangs for {HANG_S:g} s: {name}", one[0], stop, partial(_resume, *one), HANG_S)
+    for name in (name for name in SERVERS if name in models):
+        slow, fast = (partial(_limit, name, cores) for cores in (SLOW_CPUS, CPUS))
+        yield Fault(f"gets {SLOW_CPUS} cores for {SLOW_S:g} s: {name}", name, slow, fast, SLOW_S)
+    for name, folder in [*((name, "/tmp") for name in SERVERS), ("triton", "/dev/shm")]:
+        fill, empty = (partial(_run, name, command.format(folder)) for command in (FILL, "rm -f {0}/full"))
+        yield Fault(f"{folder} is full for {FULL_S:g} s: {name}", name, fill, empty, FULL_S)
 
 
 def _resume(service: str, pattern: str) -> None:
     """A health check may have ended the process meanwhile: then there is nothing to resume, or a new one."""
     with suppress(AssertionError, ValueError):
-        docker.signal(service, "CONT", pattern)
+        docker.signal(service, pattern, "CONT")
 
 
 def _compose(verb: str, service: str) -> None:
@@ -135,7 +104,7 @@ def suffered(fault: Fault, routes: Mapping[str, Target]) -> dict[str, Any]:
     """
     docker.wait_until(healthy, "everything healthy", seconds=HEALED_S)
     hurt = {name for name, one in routes.items() if fault.hurts(one.route)}
-    with steady(routes.values(), EACH_PER_S, compare=True) as calls:
+    with steady(dict.fromkeys(routes.values(), EACH_PER_S), compare=True) as calls:
         time.sleep(CALM_S)
         begun = time.monotonic()
         try:
@@ -147,19 +116,19 @@ def suffered(fault: Fault, routes: Mapping[str, Target]) -> dict[str, Any]:
         _until_quiet(calls, ended, hurt)
     for target in routes.values():
         target.close()  # idle connections of before the fault
-    before = [call for call in calls if call.end < begun]
-    mine = [call for call in calls if call.route in hurt and call.end >= begun]
-    others = [call for call in calls if call.route not in hurt and call.end >= begun]
+    since = [call for call in calls if call.end >= begun]
+    mine = [call for call in since if call.route in hurt]
+    others = [call for call in since if call.route not in hurt]
     failed = [call for call in mine if call.error]
     return {
         "fault": fault.name,
-        "failed_before": errors(before),
+        "failed_before": errors(call for call in calls if call.end < begun),
         "calls_elsewhere": len(others),
         "failed_elsewhere": errors(others),
         "routes": len(hurt),
         "calls": len(mine),
         "seen": errors(mine),
-        "texts": sorted({call.text for call in [*failed, *(one for one in others if one.error)]})[:20],
+        "texts": sorted({call.text for call in since if call.error})[:20],
         "slowest_error_ms": max((round(call.ms) for call in failed), default=None),
         "longest_call_ms": max((round(call.ms) for call in good(mine)), default=None),
         "recovery_s": round(max([0.0, *(call.start - ended for call in failed)]), 1) if hurt else None,
@@ -186,8 +155,8 @@ def healthy() -> bool:
     return bool(states)
 
 
-def rows(routes: Mapping[str, Target], model: str, times: int, only: str = "") -> Iterator[dict[str, Any]]:
+def rows(routes: Mapping[str, Target], *, times: int, only: str) -> Iterator[dict[str, Any]]:
     """Every fault whose name holds `only`, so many times."""
-    for fault in faults(model):
+    for fault in faults(served(routes)):
         for _ in range(times if only in fault.name else 0):
             yield suffered(fault, routes)

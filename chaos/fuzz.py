@@ -16,7 +16,7 @@ import gevent
 from hyperframe import frame as frames
 
 from chaos import docker
-from chaos.load import Target
+from chaos.load import Target, edge_of
 from locustfiles.calls import endpoint_of
 from locustfiles.clients import CallError, Payload, key
 from locustfiles.clients.grpc import GrpcClient
@@ -25,6 +25,7 @@ from locustfiles.clients.sockets import connect
 
 WORKERS = 4
 RAW = "raw bytes"
+LENGTH = "inference-header-content-length"
 MOST_WRONG = 10
 TIMEOUT_S = 30.0
 DECLARED = {f"HTTP {code}" for code in (200, 400, 401, 404, 405, 408, 411, 413, 415, 422, 426, 429, 431, 503, 504)} | {
@@ -81,100 +82,88 @@ def mutated(body: bytes, chance: random.Random) -> bytes:
     return bytes(found)
 
 
-class Posts:
+def posts(host: str, path: str, headers: Mapping[str, str], body: bytes) -> Ask:
     """A kept connection that posts mutations of a body to a path."""
+    connection = http.client.HTTPConnection(host, timeout=TIMEOUT_S)
 
-    def __init__(self, host: str, path: str, headers: Mapping[str, str], body: bytes) -> None:
-        self._path, self._headers, self._body = path, {**headers, **key()}, body
-        self._connection = http.client.HTTPConnection(host, timeout=TIMEOUT_S)
-
-    def __call__(self, chance: random.Random) -> tuple[str, str]:
-        body, headers = mutated(self._body, chance), dict(self._headers)
-        for name in headers.keys() & {"inference-header-content-length"}:
-            if chance.random() < 0.5:
-                headers[name] = chance.choice(("0", "-1", "1", "x", "99999999999999999999", str(len(body) + 1)))
+    def ask(chance: random.Random) -> tuple[str, str]:
+        sent, about = mutated(body, chance), {**headers, **key()}
+        if LENGTH in about and chance.random() < 0.5:
+            about[LENGTH] = chance.choice(("0", "-1", "1", "x", "99999999999999999999", str(len(sent) + 1)))
         if chance.random() < 0.05:
-            headers["content-type"] = chance.choice(("text/plain", "application/grpc", "", "application/json; x=y"))
+            about["content-type"] = chance.choice(("text/plain", "application/grpc", "", "application/json; x=y"))
         try:
-            self._connection.request("POST", self._path, body, headers)
-            answer = self._connection.getresponse()
+            connection.request("POST", path, sent, about)
+            answer = connection.getresponse()
             return f"HTTP {answer.status}", answer.read().decode(errors="replace")
         except (OSError, http.client.HTTPException) as error:
-            self._connection.close()
+            connection.close()
             return "no answer", repr(error)
 
+    return ask
 
-class Calls:
+
+def calls(target: Target) -> Ask:
     """A kept connection that calls a gRPC method with mutations of a message."""
+    client = GrpcClient(endpoint_of(target.route, target.chosen))
 
-    def __init__(self, target: Target) -> None:
-        self._client = GrpcClient(endpoint_of(target.route, target.chosen))
-        self._body = target.payloads[0].body
-
-    def __call__(self, chance: random.Random) -> tuple[str, str]:
+    def ask(chance: random.Random) -> tuple[str, str]:
         try:
-            answer = self._client.send(Payload(mutated(self._body, chance), 1))
+            answer = client.send(Payload(mutated(target.payloads[0].body, chance), 1))
             return "OK", answer.body.decode("latin-1") if len(answer.body) < 1000 else ""
         except CallError as error:
             status, _, text = str(error).partition(": ")
             return status, text
 
+    return ask
 
-class Raw:
+
+def raw(host: str, chance: random.Random) -> tuple[str, str]:
     """A connection for each case: bytes that are not quite HTTP/1.1 or HTTP/2."""
-
-    def __init__(self, host: str) -> None:
-        self._host = host
-
-    def __call__(self, chance: random.Random) -> tuple[str, str]:
-        if chance.random() < 0.5:
-            sent = mutated(b"POST /classify HTTP/1.1\r\nhost: edge\r\ncontent-length: 3\r\n\r\nabc", chance)
-        else:
-            sent = PREFACE + frames.SettingsFrame().serialize()
-            for _ in range(chance.randint(1, 5)):
-                payload = chance.randbytes(chance.randrange(60))
-                kind_and_flags = bytes([chance.randrange(12), chance.randrange(256)])
-                sent += len(payload).to_bytes(3) + kind_and_flags + chance.randrange(8).to_bytes(4) + payload
-        text = b""
-        try:
-            connection = connect(self._host)
-            with contextlib.closing(connection), gevent.Timeout(0.5, False):
-                connection.sendall(sent)
-                while piece := connection.recv(65_536):
-                    text += piece
-        except OSError:
-            pass
-        status = re.match(rb"HTTP/1\.1 (\d+)", text)
-        return f"HTTP {status[1].decode()}" if status else "answered" if text else "closed", text.decode("latin-1")
+    if chance.random() < 0.5:
+        sent = mutated(b"POST /classify HTTP/1.1\r\nhost: edge\r\ncontent-length: 3\r\n\r\nabc", chance)
+    else:
+        sent = PREFACE + frames.SettingsFrame().serialize()
+        for _ in range(chance.randint(1, 5)):
+            payload = chance.randbytes(chance.randrange(60))
+            kind_and_flags = bytes([chance.randrange(12), chance.randrange(256)])
+            sent += len(payload).to_bytes(3) + kind_and_flags + chance.randrange(8).to_bytes(4) + payload
+    text = b""
+    with contextlib.suppress(OSError), contextlib.closing(connect(host)) as connection, gevent.Timeout(0.5, False):
+        connection.sendall(sent)
+        while piece := connection.recv(65_536):
+            text += piece
+    status = re.match(rb"HTTP/1\.1 (\d+)", text)
+    return f"HTTP {status[1].decode()}" if status else "answered" if text else "closed", text.decode("latin-1")
 
 
-def askers(routes: Mapping[str, Target], host: str) -> dict[str, Callable[[], Ask]]:
+def askers(routes: Mapping[str, Target]) -> dict[str, Callable[[], Ask]]:
     """By name, what makes a connection that sends cases."""
     found: dict[str, Callable[[], Ask]] = {}
+    host = edge_of(routes)
     for name, target in routes.items():
         if target.route.format.protocol == "gRPC":
-            found[name] = partial(Calls, target)
+            found[name] = partial(calls, target)
         else:
             to, payload = endpoint_of(target.route, target.chosen), target.payloads[0]
-            headers = {**to.headers, **payload.headers}
-            found[name] = partial(Posts, host, to.path, headers, payload.body)
+            found[name] = partial(posts, host, to.path, {**to.headers, **payload.headers}, payload.body)
     if "torchserve-http" in routes:
         jpeg = routes["torchserve-http"].payloads[0].body
         form = {"content-type": "multipart/form-data; boundary=b"}
-        found["jpeg-http, a form"] = partial(Posts, host, "/classify", form, MULTIPART + jpeg + b"\r\n--b--\r\n")
-        found["jpeg-http, a JPEG"] = partial(Posts, host, "/classify", {"content-type": "image/jpeg"}, jpeg)
-    found[RAW] = partial(Raw, host)
+        found["jpeg-http, a form"] = partial(posts, host, "/classify", form, MULTIPART + jpeg + b"\r\n--b--\r\n")
+        found["jpeg-http, a JPEG"] = partial(posts, host, "/classify", {"content-type": "image/jpeg"}, jpeg)
+    found[RAW] = lambda: partial(raw, host)
     return found
 
 
-def rows(routes: Mapping[str, Target], host: str, cases: int, seed: int, only: str = "") -> Iterator[dict[str, Any]]:
+def rows(routes: Mapping[str, Target], *, cases: int, seed: int, only: str) -> Iterator[dict[str, Any]]:
     """One row per way in whose name holds `only`; `cases` are those of all together.
 
     `statuses` and how often. `undeclared`: up to ten (seed, status, text) of those that no page declares, or that say
     something of the inside. `restarted`: containers and model processes that ended meanwhile. `mib`: memory of the
     container that grew most, before and after.
     """
-    every = {name: make for name, make in askers(routes, host).items() if only in name}
+    every = {name: make for name, make in askers(routes).items() if only in name}
     for name, make in every.items():
         before, alive = docker.memory_mib(), _processes()
         statuses, wrong = _asked(name, make, cases // len(every), seed)

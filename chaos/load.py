@@ -1,6 +1,9 @@
 """The load: calls on a schedule or in closed loops, each kept with its outcome."""
 
 import itertools
+import math
+import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -9,7 +12,6 @@ from dataclasses import dataclass
 from functools import partial
 
 import gevent
-import gevent.event
 import numpy as np
 from gevent.pool import Pool
 from numpy.typing import NDArray
@@ -102,42 +104,49 @@ def targets(edge: str) -> dict[str, Target]:
     return {name: Target(ROUTES[name], chosen) for name in fit(ROUTES, chosen.serving)}
 
 
-@contextmanager
-def steady(routes: Iterable[Target], each_per_s: float, *, compare: bool = False) -> Iterator[list[Call]]:
-    """An open loop on every route until the body ends, and then until the last answer. Yields the finished calls."""
-    calls: list[Call] = []
-    pool, over = Pool(), gevent.event.Event()
+def served(routes: Mapping[str, Target]) -> str:
+    """The model that they ask."""
+    return next(iter(routes.values())).chosen.serving.model
 
-    def schedule(target: Target, first: float) -> None:
+
+def edge_of(routes: Mapping[str, Target]) -> str:
+    """host:port of the edge that they ask."""
+    return next(iter(routes.values())).chosen.host
+
+
+def aside(module: str, *arguments: object) -> subprocess.Popen[str]:
+    """A process of this module, which gives way to the other callers: it would be on another machine."""
+    command = ["nice", "-n", "19", sys.executable, "-m", module, *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+@contextmanager
+def steady(rates: Mapping[Target, float], *, compare: bool = False) -> Iterator[list[Call]]:
+    """Open loops with these calls per second until the body ends, and then until the last answer. Yields the finished
+    calls."""
+    calls, pool, begin, end = list[Call](), Pool(), time.monotonic(), math.inf
+
+    def schedule(target: Target, per_s: float, first: float) -> None:
         for turn in itertools.count():
-            due = first + turn / each_per_s
-            if over.wait(max(0.0, due - time.monotonic())):
+            due = begin + (first + turn) / per_s
+            gevent.sleep(max(0.0, due - time.monotonic()))
+            if due >= end:
                 return
             pool.spawn(lambda: calls.append(target.call(compare=compare)))
 
-    begin, several = time.monotonic(), list(routes)
-    starts = [begin + number / len(several) / each_per_s for number in range(len(several))]
-    schedules = [gevent.spawn(schedule, *one) for one in zip(several, starts, strict=True)]
+    schedules = [gevent.spawn(schedule, *one, number / len(rates)) for number, one in enumerate(rates.items())]
     try:
         yield calls
     finally:
-        over.set()
+        end = time.monotonic()
         gevent.joinall(schedules)
         pool.join()
 
 
 def offered(rates: Mapping[Target, float], seconds: float) -> list[Call]:
     """Open loops with these calls per second, for so long; until the last answer."""
-    pool, calls, begin = Pool(), list[Call](), time.monotonic()
-
-    def schedule(target: Target, per_s: float) -> None:
-        for turn in range(round(per_s * seconds)):
-            due = begin + turn / per_s
-            gevent.sleep(max(0.0, due - time.monotonic()))
-            pool.spawn(lambda: calls.append(target.call()))
-
-    gevent.joinall([gevent.spawn(schedule, *one) for one in rates.items()])
-    pool.join()
+    with steady(rates) as calls:
+        gevent.sleep(seconds)
     return calls
 
 

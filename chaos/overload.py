@@ -1,7 +1,4 @@
-"""Each route at 1, 2, 5 and 10 times what it can do, in an open loop, while another route is asked as usual.
-
-The overload is a process of its own, which gives way to the other callers: it would come from other machines.
-"""
+"""Each route at 1, 2, 5 and 10 times what it can do, in an open loop, while another route is asked as usual."""
 
 from gevent import monkey
 
@@ -10,7 +7,6 @@ if __name__ == "__main__":
 
 import json
 import resource
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +15,8 @@ from typing import Any
 import gevent
 
 from chaos import docker
-from chaos.load import Target, errors, good, looped, offered, percentile, targets, times
+from chaos.load import Target, aside, edge_of, errors, good, looped, offered, percentile, targets, times
+from locustfiles.settings import BadSetting
 
 FACTORS = (1, 2, 5, 10)
 CALLERS = (8, 16, 32)
@@ -35,28 +32,28 @@ BESIDE = {
 }
 """Which other route is asked meanwhile: of another server."""
 BESIDE_PER_S = 5.0
-RUN = ("nice", "-n", "19", sys.executable, "-m", "chaos.overload")
 
 
-def rows(routes: Mapping[str, Target], edge: str, names: Sequence[str], seconds: float) -> Iterator[dict[str, Any]]:
+def rows(every: Mapping[str, Target], *, routes: Sequence[str], seconds: float) -> Iterator[dict[str, Any]]:
     """One row per route and factor.
 
     `peak`: answers per second in closed loops. `offered`: calls per second that were made; `load_cores`: what making
     them took. `goodput`: right answers per second. p50 and p99 are of those. `refused`: errors by kind; `refusal_ms`:
     their p50 and p99. `beside`: p50 of the other route's calls over their p50 without load, and its errors. `after`:
-    p50 over unloaded, AFTER_S later, and errors. `mib`: memory of every service under load.
+    p50 over unloaded, AFTER_S later, and errors. `mib`: memory of every service under load. Raises BadSetting.
     """
-    for name in names:
-        target = routes[name]
-        beside = routes[next(other for prefix, other in BESIDE.items() if name.startswith(prefix))]
+    if unknown := set(routes) - set(every):
+        raise BadSetting(f"unknown route {', '.join(sorted(unknown))}: choose from {', '.join(every)}")
+    for name in routes or every:
+        target = every[name]
+        beside = every[next(other for prefix, other in BESIDE.items() if name.startswith(prefix))]
         looped(target, 1, 1)
         alone = looped(target, 1, seconds)
         calm = offered({beside: BESIDE_PER_S}, seconds)
         peak = max(len(good(looped(target, callers, seconds))) / seconds for callers in CALLERS)
         for factor in FACTORS:
             time.sleep(AFTER_S)
-            asked = [*RUN, edge, name, str(factor * peak), str(seconds)]
-            with subprocess.Popen(asked, stdout=subprocess.PIPE, text=True) as load:
+            with aside("chaos.overload", edge_of(every), name, factor * peak, seconds) as load:
                 assert load.stdout
                 load.stdout.readline()  # it is ready, and begins
                 memory = gevent.spawn_later(seconds / 2, docker.memory_mib)

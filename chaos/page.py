@@ -1,6 +1,7 @@
 """docs/reliability.md, made of results of scripts/chaos: a sentence per subject, then its table."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +36,8 @@ def faults(found: Figures) -> Iterable[str]:
     several: dict[str, list[Mapping[str, Any]]] = {}
     for row in found.rows:
         several.setdefault(row["fault"], []).append(row)
-    elsewhere, calls = _total(found.rows, "failed_elsewhere"), sum(row["calls_elsewhere"] for row in found.rows)
-    wrong = sum(row["wrong"] for row in found.rows)
+    elsewhere, calls = _total(found.rows, "failed_elsewhere"), _sum(found.rows, "calls_elsewhere")
+    wrong = _sum(found.rows, "wrong")
     late = [name for name, rows in several.items() if _most(rows, "recovery_s") > GOAL_RECOVERY_S]
     slow = [name for name, rows in several.items() if _most(rows, "slowest_error_ms") > GOAL_ERROR_MS]
     yield "## Faults"
@@ -48,19 +49,15 @@ def faults(found: Figures) -> Iterable[str]:
         f"Goals: no failure elsewhere; an error within 1 s; recovery within {GOAL_RECOVERY_S:g} s. Not met:"
         f" an error took longer in {len(slow)} of {len(several)} faults, recovery in {len(late)}."
     )
-    lines = [
-        [
-            name,
-            _of(_total(rows, "failed_elsewhere"), sum(row["calls_elsewhere"] for row in rows)),
-            _of(_total(rows, "seen"), sum(row["calls"] for row in rows)),
-            _kinds(rows, "seen"),
-            _number(_most(rows, "slowest_error_ms")),
-            " ".join("–" if row["recovery_s"] is None else f"{row['recovery_s']:g}" for row in rows),
-        ]
-        for name, rows in several.items()
-    ]
-    head = ["fault", "failed elsewhere", "failed on its routes", "as", "slowest error, ms", "recovery, s"]
-    yield markdown.table(Table(head, lines))
+    yield _table(
+        several.values(),
+        ("fault", lambda rows: rows[0]["fault"]),
+        ("failed elsewhere", lambda rows: _of(_total(rows, "failed_elsewhere"), _sum(rows, "calls_elsewhere"))),
+        ("failed on its routes", lambda rows: _of(_total(rows, "seen"), _sum(rows, "calls"))),
+        ("as", lambda rows: _kinds(rows, "seen")),
+        ("slowest error, ms", lambda rows: _number(_most(rows, "slowest_error_ms"))),
+        ("recovery, s", lambda rows: " ".join(_seconds(row["recovery_s"]) for row in rows)),
+    )
     yield (
         "Recovery is from the end of the fault to the last failed call: 0 where none failed. A process that hangs looks"
         " like a busy one until its health check fails: its callers wait and are not refused. A server that is stopped"
@@ -79,26 +76,23 @@ def overload(found: Figures) -> Iterable[str]:
         " within five times the unloaded p99.** Calls come on a schedule, however slow the answers are. The load shares"
         " the machine with the servers."
     )
-    head = [
-        "route", "load", "asked per s", "load, cores", "answered per s", "of its peak", "p50, ms",
-        "p99, ms", "p99 alone, ms", "refused as", "refusal p50, ms", "beside: p50", "after: p50", "most MiB",
-    ]  # fmt: skip
-    lines = [
-        [
-            row["route"],
-            f"{row['factor']}×",
-            *(_number(row[name]) for name in ("offered", "load_cores", "goodput")),
-            f"{100 * row['goodput'] / row['peak']:.0f} %",
-            *(_number(row[name]) for name in ("p50_ms", "p99_ms", "alone_p99_ms")),
-            _kinds([row], "refused"),
-            _number(row["refusal_ms"][0]),
-            _times(row["beside"][1]),
-            _times(row["after"][0]),
-            _largest(row["mib"]),
-        ]
-        for row in found.rows
-    ]
-    yield markdown.table(Table(head, lines))
+    yield _table(
+        found.rows,
+        ("route", lambda row: row["route"]),
+        ("load", lambda row: f"{row['factor']}×"),
+        ("asked per s", lambda row: _number(row["offered"])),
+        ("load, cores", lambda row: _number(row["load_cores"])),
+        ("answered per s", lambda row: _number(row["goodput"])),
+        ("of its peak", lambda row: f"{100 * row['goodput'] / row['peak']:.0f} %"),
+        ("p50, ms", lambda row: _number(row["p50_ms"])),
+        ("p99, ms", lambda row: _number(row["p99_ms"])),
+        ("p99 alone, ms", lambda row: _number(row["alone_p99_ms"])),
+        ("refused as", lambda row: _kinds([row], "refused")),
+        ("refusal p50, ms", lambda row: _number(row["refusal_ms"][0])),
+        ("beside: p50", lambda row: _times(row["beside"][1])),
+        ("after: p50", lambda row: _times(row["after"][0])),
+        ("most MiB", lambda row: "{} {:,.0f}".format(*max(row["mib"].items(), key=lambda one: one[1]))),
+    )
     yield (
         "Making the calls and refusing them takes cores from the servers here: the column says how many the load took."
         " The p99 of what is answered is that of a queue: up to `MAX_WAIT_S` (5 s) may wait, so that many callers with"
@@ -116,46 +110,45 @@ def rude(found: Figures) -> Iterable[str]:
         f"**In {len(worst) - len(below)} of {len(worst)} attacks 90 % of others' calls are answered, and {failed} calls"
         " failed in all.** Attackers, clients and servers share the machine's cores."
     )
-    ways = list(found.rows[0]["others"])
-    lines = [
-        [
-            row["attack"],
-            f"{row['connections']:,}",
-            f"{row['closed']:,}",
-            *(f"{100 * one['rate']:.0f} %, {_times(one['p50'])}" for one in map(row["others"].get, ways)),
-            _number(row["mib"].get("edge")),
-        ]
-        for row in found.rows
-    ]
-    yield markdown.table(
-        Table(
-            ["attack", "connections", "closed by the edge", *(f"{way}: answered, p50" for way in ways), "edge, MiB"],
-            lines,
-        )
+    yield _table(
+        found.rows,
+        ("attack", lambda row: row["attack"]),
+        ("connections", lambda row: f"{row['connections']:,}"),
+        ("closed by the edge", lambda row: f"{row['closed']:,}"),
+        *((f"{way}: answered, p50", partial(_answered, way)) for way in found.rows[0]["others"]),
+        ("edge, MiB", lambda row: _number(row["mib"].get("edge"))),
     )
+
+
+def _answered(way: str, row: Mapping[str, Any]) -> str:
+    one = row["others"][way]
+    return f"{100 * one['rate']:.0f} %, {_times(one['p50'])}"
 
 
 def fuzz(found: Figures) -> Iterable[str]:
     """One line per way in."""
-    cases, wrong = sum(row["cases"] for row in found.rows), sum(len(row["undeclared"]) for row in found.rows)
+    cases, wrong = _sum(found.rows, "cases"), sum(len(row["undeclared"]) for row in found.rows)
     ended = [one for row in found.rows for one in row["restarted"]]
     yield "## Hostile input"
     yield (
         f"**{cases:,} requests that are nearly right: {len(ended)} processes ended, and {wrong} answers were undeclared"
         " or spoke of the inside.** [errors.md](errors.md) declares the answers."
     )
-    lines = [
-        [row["way"], f"{row['cases']:,}", _kinds([row], "statuses"), str(len(row["undeclared"])), _grown(row["mib"])]
-        for row in found.rows
-    ]
-    yield markdown.table(Table(["way in", "cases", "answers", "undeclared", "grew most, MiB"], lines))
+    yield _table(
+        found.rows,
+        ("way in", lambda row: row["way"]),
+        ("cases", lambda row: f"{row['cases']:,}"),
+        ("answers", lambda row: _kinds([row], "statuses")),
+        ("undeclared", lambda row: str(len(row["undeclared"]))),
+        ("grew most, MiB", lambda row: "{} {:,.0f} → {:,.0f}".format(*row["mib"])),
+    )
 
 
 def soak(found: Figures) -> Iterable[str]:
     """Lines per route, then per container."""
     routes = [row for row in found.rows if "route" in row]
     containers = [row for row in found.rows if "container" in row]
-    failed, calls = _total(routes, "errors"), sum(row["calls"] for row in routes)
+    failed, calls = _total(routes, "errors"), _sum(routes, "calls")
     growing = [row["container"] for row in containers if (row["mib_per_hour"] or [0, 0])[1] > 0]
     yield "## A long load"
     yield (
@@ -163,40 +156,39 @@ def soak(found: Figures) -> Iterable[str]:
         f" {len(growing)} of {len(containers)} containers{': ' * bool(growing)}{', '.join(growing)}.** Growth counts"
         " where its 95 % interval is above zero."
     )
-    head = ["route", "calls", "failed", "p50, ms", "p99, ms", "p99: last third / first"]
-    yield markdown.table(
-        Table(
-            head,
-            [
-                [
-                    row["route"],
-                    f"{row['calls']:,}",
-                    str(sum(row["errors"].values())),
-                    _number(row["p50_ms"]),
-                    _number(row["p99_ms"]),
-                    _times(row["p99_drift"]),
-                ]
-                for row in routes
-            ],
-        )
+    yield _table(
+        routes,
+        ("route", lambda row: row["route"]),
+        ("calls", lambda row: f"{row['calls']:,}"),
+        ("failed", lambda row: str(_total([row], "errors"))),
+        ("p50, ms", lambda row: _number(row["p50_ms"])),
+        ("p99, ms", lambda row: _number(row["p99_ms"])),
+        ("p99: last third / first", lambda row: _times(row["p99_drift"])),
     )
-    lines = [
-        [
-            row["container"],
-            _number(row["mib"]),
-            _slope(row["mib_per_hour"]),
-            _number(row["descriptors"]),
-            _slope(row["descriptors_per_hour"]),
-        ]
-        for row in containers
-    ]
-    yield markdown.table(Table(["container", "MiB", "growth per hour", "descriptors", "growth per hour"], lines))
+    yield _table(
+        containers,
+        ("container", lambda row: row["container"]),
+        ("MiB", lambda row: _number(row["mib"])),
+        ("growth per hour", lambda row: _slope(row["mib_per_hour"])),
+        ("descriptors", lambda row: _number(row["descriptors"])),
+        ("growth per hour", lambda row: _slope(row["descriptors_per_hour"])),
+    )
 
 
 SECTIONS = {one.__name__: one for one in (faults, overload, rude, fuzz, soak)}
 
 
+def _table[T](rows: Iterable[T], *columns: tuple[str, Callable[[T], str]]) -> str:
+    """A line per row; a column is its head, and what it says of a row."""
+    return markdown.table(Table([head for head, _ in columns], [[say(row) for _, say in columns] for row in rows]))
+
+
+def _sum(rows: Rows, name: str) -> int:
+    return sum(row[name] for row in rows)
+
+
 def _total(rows: Rows, name: str) -> int:
+    """Of counts by kind."""
     return sum(sum(row[name].values()) for row in rows)
 
 
@@ -221,13 +213,8 @@ def _times(value: float | None) -> str:
     return f"{value:.2f}×" if value else "–"
 
 
-def _largest(mib: Mapping[str, float]) -> str:
-    service = max(mib, key=lambda name: mib[name])
-    return f"{service} {mib[service]:,.0f}"
-
-
-def _grown(mib: Sequence[Any]) -> str:
-    return f"{mib[0]} {mib[1]:,.0f} → {mib[2]:,.0f}"
+def _seconds(value: float | None) -> str:
+    return "–" if value is None else f"{value:g}"
 
 
 def _slope(found: Sequence[float] | None) -> str:

@@ -1,7 +1,6 @@
 """Clients that are slow, rude or hostile to HTTP, while others call as usual: what the others still get."""
 
 import signal
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -15,7 +14,7 @@ from hpack import Encoder
 from hyperframe import frame as frames
 
 from chaos import docker
-from chaos.load import Call, Target, errors, good, offered, times
+from chaos.load import Call, Target, aside, edge_of, errors, good, offered, times
 from locustfiles.clients import key
 from locustfiles.clients.http2 import PREFACE
 from locustfiles.clients.sockets import connect
@@ -25,8 +24,6 @@ OTHERS_PER_S = 10.0
 CALM_S = 6.0
 BEGUN_S = 2.0
 """An attack has begun by then, and is over."""
-RUN = ("nice", "-n", "19", sys.executable, "-m", "chaos.rude")
-"""Attackers are a process of their own, which gives way to the other clients: they would be on another machine."""
 
 Rude = Callable[[gevent.socket.socket], None]
 """What one connection does, until it is closed; raises OSError then."""
@@ -57,8 +54,8 @@ def slow_read(connection: gevent.socket.socket) -> None:
 
 
 def idle(connection: gevent.socket.socket) -> None:
-    """Nothing is sent."""
-    while connection.recv(1):
+    """Nothing is sent, until the server closes."""
+    while connection.recv(65_536):
         pass
     raise ConnectionResetError
 
@@ -105,9 +102,7 @@ def header_bomb(connection: gevent.socket.socket) -> None:
     for _ in range(10):
         connection.sendall(b"x" * 1_000_000)
         gevent.sleep(0)
-    while connection.recv(65_536):
-        pass
-    raise ConnectionResetError
+    idle(connection)
 
 
 ATTACKS: Mapping[str, tuple[Rude, int]] = {
@@ -138,7 +133,7 @@ def _flood(connection: gevent.socket.socket, frame: bytes) -> None:
         gevent.sleep(0)
 
 
-def rows(routes: Mapping[str, Target], host: str, seconds: float, only: str = "") -> Iterator[dict[str, Any]]:
+def rows(routes: Mapping[str, Target], *, seconds: float, only: str) -> Iterator[dict[str, Any]]:
     """One row per attack whose name holds `only`.
 
     `closed`: connections that the server closed. `others`: per route, the share of calls that were answered, their p50
@@ -148,7 +143,7 @@ def rows(routes: Mapping[str, Target], host: str, seconds: float, only: str = ""
         if only not in name:
             continue
         before = _others(routes, CALM_S)
-        with subprocess.Popen([*RUN, name, host], stdout=subprocess.PIPE, text=True) as attackers:
+        with aside("chaos.rude", name, edge_of(routes)) as attackers:
             gevent.sleep(BEGUN_S)
             memory = gevent.spawn(docker.memory_mib)
             during = _others(routes, seconds)

@@ -27,10 +27,10 @@ def rate(routes: Mapping[str, Target], seconds: float = 3.0) -> float:
     return SHARE / sum(each_s)
 
 
-def soaked(routes: Mapping[str, Target], seconds: float) -> Iterator[dict[str, Any]]:
+def rows(routes: Mapping[str, Target], *, minutes: float) -> Iterator[dict[str, Any]]:
     """A row per route: calls, errors, p50 and p99, and p99 of the last third over the first's. Then one per container:
     memory in MiB and descriptors, at the end and the growth per hour with its 95 % interval."""
-    per_s = rate(routes)
+    per_s, seconds = rate(routes), 60 * minutes
     samples: list[tuple[float, dict[str, float], dict[str, int]]] = []
     over = gevent.event.Event()
 
@@ -40,7 +40,7 @@ def soaked(routes: Mapping[str, Target], seconds: float) -> Iterator[dict[str, A
             over.wait(SAMPLE_S)
 
     begin = time.monotonic()
-    with steady(routes.values(), per_s, compare=True) as calls:
+    with steady(dict.fromkeys(routes.values(), per_s), compare=True) as calls:
         sampler = gevent.spawn(sample)
         time.sleep(seconds)
         over.set()
