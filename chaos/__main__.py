@@ -34,9 +34,9 @@ def arguments() -> argparse.Namespace:
             one.add_argument("--only", default="", metavar="TEXT", help="only those whose name holds this text")
         return one
 
-    kind("faults", "each fault under load on all routes").add_argument(
-        "--times", type=int, default=3, help="how often each"
-    )
+    one = kind("faults", "each fault under load on all routes")
+    one.add_argument("--times", type=int, default=3, help="how often each")
+    one.add_argument("--rate", type=float, default=2.0, help="calls per second of each route (default: %(default)s)")
     one = kind("overload", "each route at 1, 2, 5 and 10 times what it can do", only=False)
     one.add_argument("routes", nargs="*", metavar="ROUTE", help="default: all")
     one.add_argument("--seconds", type=float, default=8.0, help="of each load")

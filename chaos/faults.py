@@ -1,4 +1,4 @@
-"""Faults, one at a time, while every route is asked twice a second: what its callers and those of other routes see."""
+"""Faults, one at a time, while every route is asked: what its callers and those of other routes see."""
 
 import os
 import time
@@ -12,7 +12,6 @@ from chaos import docker
 from chaos.load import WRONG, Call, Target, errors, good, served, steady
 from locustfiles.routes import Route
 
-EACH_PER_S = 2.0
 CALM_S, QUIET_S = 5.0, 5.0
 """Of load before a fault; and without a failure after it, for a route to count as recovered."""
 HEALED_S = 180.0
@@ -95,8 +94,8 @@ def _run(service: str, command: str) -> None:
     docker.docker("exec", docker.container(service)["Id"], "sh", "-c", command)
 
 
-def suffered(fault: Fault, routes: Mapping[str, Target]) -> dict[str, Any]:
-    """One fault under load.
+def suffered(fault: Fault, routes: Mapping[str, Target], each_per_s: float) -> dict[str, Any]:
+    """One fault under so many calls of each route.
 
     `failed_elsewhere`, of `calls_elsewhere`: calls of the routes that the service has no part in. On its own routes:
     `seen`, the errors by kind; `slowest_error_ms`; `longest_call_ms`, of those that were answered; `recovery_s`, from
@@ -104,7 +103,7 @@ def suffered(fault: Fault, routes: Mapping[str, Target]) -> dict[str, Any]:
     """
     docker.wait_until(healthy, "everything healthy", seconds=HEALED_S)
     hurt = {name for name, one in routes.items() if fault.hurts(one.route)}
-    with steady(dict.fromkeys(routes.values(), EACH_PER_S), compare=True) as calls:
+    with steady(dict.fromkeys(routes.values(), each_per_s), compare=True) as calls:
         time.sleep(CALM_S)
         begun = time.monotonic()
         try:
@@ -155,8 +154,8 @@ def healthy() -> bool:
     return bool(states)
 
 
-def rows(routes: Mapping[str, Target], *, times: int, only: str) -> Iterator[dict[str, Any]]:
+def rows(routes: Mapping[str, Target], *, times: int, only: str, rate: float) -> Iterator[dict[str, Any]]:
     """Every fault whose name holds `only`, so many times."""
     for fault in faults(served(routes)):
         for _ in range(times if only in fault.name else 0):
-            yield suffered(fault, routes)
+            yield suffered(fault, routes, rate)

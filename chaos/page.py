@@ -37,13 +37,13 @@ def faults(found: Figures) -> Iterable[str]:
     for row in found.rows:
         several.setdefault(row["fault"], []).append(row)
     elsewhere, calls = _total(found.rows, "failed_elsewhere"), _sum(found.rows, "calls_elsewhere")
-    wrong = _sum(found.rows, "wrong")
+    wrong, rate = _sum(found.rows, "wrong"), found.settings.get("rate", 2.0)
     late = [name for name, rows in several.items() if _most(rows, "recovery_s") > GOAL_RECOVERY_S]
     slow = [name for name, rows in several.items() if _most(rows, "slowest_error_ms") > GOAL_ERROR_MS]
     yield "## Faults"
     yield (
         f"**{len(found.rows)} faults under load: {elsewhere} of {calls:,} calls failed on routes that do not pass the"
-        f" server, and {wrong} answers were wrong.** Every route is asked twice a second meanwhile."
+        f" server, and {wrong} answers were wrong.** Calls per second of each route meanwhile: {rate:g}."
     )
     yield (
         f"Goals: no failure elsewhere; an error within 1 s; recovery within {GOAL_RECOVERY_S:g} s. Not met:"

@@ -35,8 +35,8 @@ ONE = "kill -9: a model's process in triton"
 @pytest.mark.timeout(2 * HEALED_S)
 def test_a_fault_is_healed_and_nobody_else_notices(tmp_path: Path) -> None:
     """No call fails on other routes, no answer is wrong, and every route answers again. All faults take a quarter of an
-    hour: scripts/chaos faults."""
-    (row,) = chaos(tmp_path, "faults", "--times", "1", "--only", ONE)
+    hour: scripts/chaos faults. Its load is for a machine of its own; this one a busy machine carries too."""
+    (row,) = chaos(tmp_path, "faults", "--times", "1", "--rate", "0.5", "--only", ONE)
     assert [row["failed_elsewhere"], row["wrong"], row["failed_before"]] == [{}, 0, {}]
     assert row["recovery_s"] < HEALED_S
     assert row["seen"]

@@ -131,7 +131,6 @@ async def test_the_connection_policy_reaches_the_workers() -> None:
         # In one look: the page draws its table anew every 2 s.
         _, *shown = await page.wait_for(f"(rows => {whole} && rows)({ROWS})", seconds=60)
     assert {row[0]: int(row[-1]) for row in shown if int(row[-1]) > workers} == {}
-    assert {row[2] for row in shown} == {"0"}
 
 
 @asynccontextmanager

@@ -221,7 +221,8 @@ def photos_taken(backend: str) -> float:
 def test_a_call_that_ends_takes_its_work_away(end: str, backend: str, photos: dict[str, bytes]) -> None:
     """Of ten batches of 32 that met their deadline, or were cancelled, most photos never reach the server.
 
-    What TorchServe has taken it finishes: the gateway gives it 64 at once. A slow machine's line refuses the last.
+    What TorchServe has taken it finishes: the gateway gives it 64 at once. The line refuses those that it could not
+    answer in time, which may be all but the first; tests/unit/test_typed_grpc.py has more at work.
     """
     message = typed.PredictRequest(images=[photos["otter_1080x1920"]] * 32)
     metadata = (("x-backend", backend),)
@@ -240,7 +241,7 @@ def test_a_call_that_ends_takes_its_work_away(end: str, backend: str, photos: di
         wanted = grpc.StatusCode.DEADLINE_EXCEEDED if end == "deadline" else grpc.StatusCode.CANCELLED
         codes = [call.code() for call in calls]
         assert set(codes) <= {wanted, grpc.StatusCode.RESOURCE_EXHAUSTED}
-        assert codes.count(wanted) >= 4  # more photos than may reach the server
+        assert wanted in codes
         # Behind all that is left of them.
         predict(typed.PredictRequest(images=[photos["otter_224x224"]]), timeout=TIMEOUT_S, metadata=metadata)
         assert photos_taken(backend) - before < 100  # health checks, and what it computed until the end, are in it

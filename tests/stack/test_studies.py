@@ -36,9 +36,9 @@ def per_row(study: str, number: str, where: str = "") -> dict[str, Any]:
     return {cell["id"].split("/")[0]: cell[number] for cell in cells if where in cell["id"]}
 
 
-# All but one are slow; fiveway is tests/stack/test_bench.py's.
-SLOW = {name: () if name == DEFAULT else pytest.mark.slow for name in STUDIES if name != "fiveway"}
-every_study = pytest.mark.parametrize("study", [pytest.param(name, marks=marks) for name, marks in SLOW.items()])
+# All but one are slow; fiveway is tests/stack/test_bench.py's, endpoint test_endpoint.py's.
+SLOW = {name: () if name == DEFAULT else pytest.mark.slow for name in STUDIES.keys() - {"fiveway", "endpoint"}}
+every_study = pytest.mark.parametrize("study", [pytest.param(name, marks=marks) for name, marks in sorted(SLOW.items())])
 
 
 @every_study

@@ -306,7 +306,7 @@ def processes(triton: Triton, model: str) -> list[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("signal", ["KILL", "STOP"])
 def test_a_dead_or_hung_model_is_healed(triton: Triton, signal: str) -> None:
-    """Its readiness endpoint stays green; the health check sees it, and after three failures brings it back."""
+    """Its readiness endpoint stays green; Docker's health check sees it and brings it back."""
 
     def answer() -> list[float] | None:
         body = {"inputs": [{"name": "row", "shape": [1, 4], "datatype": "FP32", "data": [1, 1, 1, 1]}]}
@@ -321,8 +321,7 @@ def test_a_dead_or_hung_model_is_healed(triton: Triton, signal: str) -> None:
     docker("exec", triton.name, "sh", "-c", f"kill -{signal} {' '.join(killed)}")
     assert answer() is None
     assert status(f"http://{triton.http}/v2/models/no_config/ready") == 200
-    wait_until(lambda: "no_config.1: failure" in health(triton)[1], "the health check sees it", seconds=30)
-    wait_until(lambda: answer() == [float(WEIGHTS.sum())], "the model answers again", seconds=60)
+    wait_until(lambda: answer() == [float(WEIGHTS.sum())], "the model answers again", seconds=90)
     assert not set(killed) & set(processes(triton, "no_config"))
 
 
