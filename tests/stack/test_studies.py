@@ -37,8 +37,10 @@ def per_row(study: str, number: str, where: str = "") -> dict[str, Any]:
 
 
 # All but one are slow; fiveway is tests/stack/test_bench.py's, endpoint test_endpoint.py's.
-SLOW = {name: () if name == DEFAULT else pytest.mark.slow for name in STUDIES.keys() - {"fiveway", "endpoint"}}
-every_study = pytest.mark.parametrize("study", [pytest.param(name, marks=marks) for name, marks in sorted(SLOW.items())])
+HERE = [name for name in STUDIES if name not in ("fiveway", "endpoint")]
+every_study = pytest.mark.parametrize(
+    "study", [pytest.param(name, marks=() if name == DEFAULT else pytest.mark.slow) for name in HERE]
+)
 
 
 @every_study
