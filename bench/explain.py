@@ -6,7 +6,6 @@ its statistics. What nobody reports is called unknown. A cause is named only wit
 """
 
 import argparse
-import contextlib
 import functools
 import http.client
 import math
@@ -14,9 +13,10 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import quote
 
 import grpc
@@ -77,34 +77,38 @@ class Look:
         return sum(self.ms.get(name, 0.0) for name in names) / self.total_ms
 
 
-class Caller(Protocol):
-    """One connection. `call` adds the ms of what it can tell apart; `wait` is the rest until the first byte."""
+class Clock:
+    """Adds what has passed since the last lap to a part's ms."""
 
-    closed: int
+    def __init__(self, times: Times) -> None:
+        self._times, self._since = times, time.perf_counter()
 
-    def call(self, payload: Payload, times: Times) -> Answer: ...
+    def lap(self, part: str) -> None:
+        now = time.perf_counter()
+        self._times[part] += (now - self._since) * 1e3
+        self._since = now
 
 
 class Http:
-    """HTTP/1.1, kept alive where the server lets it."""
+    """One connection of HTTP/1.1, kept alive where the server lets it."""
 
     def __init__(self, to: Endpoint) -> None:
         self._to, self.closed = to, 0
         self._connection: http.client.HTTPConnection | None = None
-        self._new: Callable[[], http.client.HTTPConnection] = (
-            partial(http.client.HTTPSConnection, to.host, timeout=to.deadline_s, context=tls.context())
-            if to.tls
-            else partial(http.client.HTTPConnection, to.host, timeout=to.deadline_s)
-        )
 
-    def call(self, payload: Payload, times: Times) -> Answer:
-        clock = Clock(times)
+    def call(self, payload: Payload, clock: Clock) -> Answer:
+        """Laps the parts that the client can tell apart; `wait` is the rest until the first byte. Raises CallError."""
+        to = self._to
         try:
             if self._connection is None:
-                self._connection = self._new()
+                self._connection = (
+                    http.client.HTTPSConnection(to.host, timeout=to.deadline_s, context=tls.context())
+                    if to.tls
+                    else http.client.HTTPConnection(to.host, timeout=to.deadline_s)
+                )
                 self._connection.connect()
             clock.lap("connect")
-            self._connection.request("POST", self._to.path, payload.body, {**self._to.headers, **payload.headers})
+            self._connection.request("POST", to.path, payload.body, {**to.headers, **payload.headers})
             clock.lap("send")
             response = self._connection.getresponse()
             clock.lap("wait")
@@ -120,13 +124,15 @@ class Http:
 
 
 class Grpc:
-    """gRPC by grpcio, which tells no parts apart."""
+    """gRPC by grpcio, which tells no parts apart, on a channel of its own or on a shared one."""
 
-    def __init__(self, to: Endpoint, channel: grpc.Channel | None = None) -> None:
-        self._to, self._channel, self.closed = to, channel, 0
+    closed = 0
 
-    def call(self, payload: Payload, times: Times) -> Answer:
-        clock = Clock(times)
+    def __init__(self, to: Endpoint, shared: grpc.Channel | None = None) -> None:
+        self._to, self._channel = to, shared
+
+    def call(self, payload: Payload, clock: Clock) -> Answer:
+        """As Http.call."""
         try:
             if self._channel is None:
                 self._channel = channel(self._to, OPTIONS)
@@ -142,16 +148,7 @@ class Grpc:
         return Answer(bytes(answer))
 
 
-class Clock:
-    """Adds what has passed since the last lap."""
-
-    def __init__(self, times: Times) -> None:
-        self._times, self._since = times, time.perf_counter()
-
-    def lap(self, part: str) -> None:
-        now = time.perf_counter()
-        self._times[part] += (now - self._since) * 1e3
-        self._since = now
+type Caller = Http | Grpc
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,54 +182,55 @@ def one_item(model: tensors.Model) -> list[dict[str, tensors.Array]]:
     return tensors.inputs(model)[:1]
 
 
-def look(subject: Subject, protocol: str, make: Callable[[], Caller], users: int, seconds: float = SECONDS) -> Look:
+def look(
+    subject: Subject, protocol: str, make: Callable[[], Http | Grpc], users: int, seconds: float = SECONDS
+) -> Look:
     """So many callers in closed loops, each in a thread. Raises CallError."""
     gate = threading.Barrier(users + 1)
-    failed: list[CallError] = []
-    shares: list[tuple[Times, int, int]] = []
 
-    def caller() -> None:
+    def caller() -> tuple[Times, int, int]:
+        """Sums of all calls, how many there were, and after how many of them the server ended the connection."""
         times: Times = defaultdict(float)
         calls, client = 0, make()
         try:
             for _ in range(WARM):
-                client.call(subject.request(protocol), defaultdict(float))
+                client.call(subject.request(protocol), Clock(defaultdict(float)))
             gate.wait()
             before, end = client.closed, time.monotonic() + seconds
             while time.monotonic() < end:
                 clock = Clock(times)
                 payload = subject.request(protocol)
                 clock.lap("encode")
-                answer = client.call(payload, times)
-                clock = Clock(times)
+                answer = client.call(payload, clock)
                 tensors.check(protocol, subject.model, answer, 1)
                 tensors.flat(protocol, answer)
                 clock.lap("decode")
                 for name, ms in stages_of(answer.headers).items():
                     times[name] += ms
                 calls += 1
-            shares.append((times, calls, client.closed - before))
-        except (CallError, WrongAnswer) as error:
-            failed.append(CallError(f"{protocol}: {error}"))
+        except Exception:
             gate.abort()
-        except threading.BrokenBarrierError:
-            pass
+            raise
+        return times, calls, client.closed - before
 
-    threads = [threading.Thread(target=caller, daemon=True) for _ in range(users)]
-    for thread in threads:
-        thread.start()
-    before = subject.statistics()
-    with contextlib.suppress(threading.BrokenBarrierError):
-        gate.wait()
-    begun, cpu_s = time.monotonic(), time.process_time()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(users) as threads:
+        callers = [threads.submit(caller) for _ in range(users)]
+        try:
+            before = subject.statistics()
+            gate.wait()
+        except threading.BrokenBarrierError:
+            pass  # a caller failed
+        except BaseException:  # Ctrl-C: nobody waits for this thread
+            gate.abort()
+            raise
+        begun, cpu_s = time.monotonic(), time.process_time()
     lasted, used_s = time.monotonic() - begun, time.process_time() - cpu_s
-    if failed:
-        raise failed[0]
+    for error in (one.exception() for one in callers):
+        if isinstance(error, CallError | WrongAnswer):
+            raise CallError(f"{protocol}: {error}") from error
+    shares = [one.result() for one in callers]
     after = subject.statistics()
-    calls = sum(count for _, count, _ in shares)
-    closed = sum(count for _, _, count in shares)
+    calls, closed = sum(made for _, made, _ in shares), sum(ended for _, _, ended in shares)
     after.subtract(before)
     ran = after["inference_count"] / after["execution_count"] if after["execution_count"] > 0 else None
     names = {name for times, _, _ in shares for name in times}
@@ -248,11 +246,8 @@ def _parts(means: Mapping[str, float], triton: Mapping[str, int]) -> dict[str, f
         found["edge"] = max(0.0, left - means["edge.upstream"])
         left -= found["edge"]
     if (calls := triton.get("calls", 0)) > 0:
-        named = {
-            "queue": triton["queue"],
-            "compute": sum(n for name, n in triton.items() if name.startswith("compute")),
-        }
-        for name, ns in named.items():
+        for name in ("queue", "compute"):
+            ns = sum(ns for stage, ns in triton.items() if stage.startswith(name))
             found[name] = min(left, ns / calls / 1e6)
             left -= found[name]
     return {name: found[name] for name in PARTS if name in found} | {"unknown": left}
@@ -343,11 +338,9 @@ def run(options: argparse.Namespace) -> int:
     channels = None
     if GRPC in rows:
         to = Endpoint(direct_address("triton:8001"), ROUTES["onnx-grpc"].path, key())
-        show(console, "gRPC", look(subject, "gRPC", partial(Grpc, to), 1))
-        shared = channel(to, OPTIONS)
-        alone, apart = (
-            look(subject, "gRPC", make, MANY, SECONDS / 2) for make in (partial(Grpc, to, shared), partial(Grpc, to))
-        )
+        by_grpc, by_one = partial(Grpc, to), partial(Grpc, to, channel(to, OPTIONS))
+        show(console, "gRPC", look(subject, "gRPC", by_grpc, 1))
+        alone, apart = (look(subject, "gRPC", make, MANY, SECONDS / 2) for make in (by_one, by_grpc))
         channels = alone.per_second, apart.per_second
         show(console, "gRPC", apart)
     console.print(answer(looks[1], "HTTP"))

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from bench.measure.launcher import Launcher, Window
-from bench.measure.measured import Cell
+from bench.measure.measured import Cell, Visit
 from locustfiles.recorder import Histogram
 from locustfiles.study_routes import WAYS, clients
 from tests.unit.locust_processes import until
@@ -60,19 +60,23 @@ def load(_artifacts: None) -> Iterator[Launcher]:
         yield made
 
 
-@pytest.mark.parametrize("route", ["onnx-http", "onnx-grpc"])
-@pytest.mark.parametrize("policy", ["pooled", "shared", "cold"])
-def test_a_visit_counts_what_its_users_did(load: Launcher, good: StandIn, route: str, policy: str) -> None:
-    """Latencies not below the server's delay, no failures, connections as the policy says: of cold calls one each, and
-    none of the warm-up's."""
-    found = load.visit(cell(good, route, policy=policy, users=3, batch=2), WINDOW, block=2, position=5)
-    assert found.problem == ""
-    assert (found.block, found.position, found.failures) == (2, 5, 0)
+def sound(found: Visit) -> None:
+    """Latencies not below the server's delay, no failures, and what the client took."""
+    assert (found.problem, found.failures) == ("", 0)
     latency = Histogram(found.latency)
     assert 0 < latency.count <= found.requests
     assert min(latency.percentile_ms(0) or 0, found.mean_ms or 0) >= DELAY_S * 1e3
     assert 0 < found.steady_requests <= found.requests
     assert min(found.encode_ms, found.client_cpu) > 0
+
+
+@pytest.mark.parametrize("route", ["onnx-http", "onnx-grpc"])
+@pytest.mark.parametrize("policy", ["pooled", "shared", "cold"])
+def test_a_visit_counts_what_its_users_did(load: Launcher, good: StandIn, route: str, policy: str) -> None:
+    """Connections as the policy says: of cold calls one each, and none of the warm-up's."""
+    found = load.visit(cell(good, route, policy=policy, users=3, batch=2), WINDOW, block=2, position=5)
+    sound(found)
+    assert (found.block, found.position) == (2, 5)
     assert found.connections == {"pooled": 3, "shared": 1, "cold": found.requests}[policy]
 
 
@@ -82,14 +86,10 @@ BY_OTHERS = [name for name, row in clients.ROWS.items() if row.client and row.cl
 
 @pytest.mark.parametrize("route", BY_OTHERS)
 def test_every_client_counts_alike(load: Launcher, good: StandIn, route: str) -> None:
-    """A connection per caller, latencies not below the server's delay, and its own CPU time; what fails says why."""
+    """A connection per caller, and its own CPU time; what fails says why."""
     found = load.visit(cell(good, route, users=3, batch=2), WINDOW, 1, 1)
-    assert (found.problem, found.failures, found.connections) == ("", 0, 3)
-    latency = Histogram(found.latency)
-    assert 0 < latency.count <= found.requests
-    assert min(latency.percentile_ms(0) or 0, found.mean_ms or 0) >= DELAY_S * 1e3
-    assert 0 < found.steady_requests <= found.requests
-    assert min(found.encode_ms, found.client_cpu) > 0
+    sound(found)
+    assert found.connections == 3
     good.mode = "errors"
     found = load.visit(cell(good, route, users=2), WINDOW, 1, 1)
     assert (found.requests, found.failures > 0) == (0, True)
