@@ -133,7 +133,8 @@ ENV PYTHONDONTWRITEBYTECODE=1 \
     TRITON_TAG=${TRITON_TAG}
 USER 65532:65532
 WORKDIR /tmp
-ENTRYPOINT ["serve"]
+# NVIDIA's own entrypoint first: it checks the driver, and puts the libraries for older ones (forward compatibility) on the path.
+ENTRYPOINT ["/opt/nvidia/nvidia_entrypoint.sh", "serve"]
 
 # ---------------------------------------------------------------- jpeg-http
 FROM torch AS jpeg-http

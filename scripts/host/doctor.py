@@ -34,6 +34,12 @@ DATA_CENTER = re.compile(
 )
 
 
+# Any CUDA 12 release runs on this driver branch or a newer one, "with limited feature-set": code that the driver would
+# have to compile (PTX) may fail. docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html
+MINOR_DRIVER = 525
+USUALLY = f"usually runs: CUDA 12's minor versions are compatible from driver {MINOR_DRIVER} on"
+
+
 class Finding(NamedTuple):
     level: str
     subject: str
@@ -55,7 +61,8 @@ class Gpu(NamedTuple):
 
 
 def misfits(gpu: Gpu) -> dict[str, str]:
-    """Why this driver and GPU cannot run a release of Triton, by its tag, newest first; empty where they can."""
+    """Why this driver and GPU cannot run a release of Triton, by its tag, newest first; empty where they can, USUALLY
+    where that is not certain."""
     why, branch = {}, gpu.driver.partition(".")[0]
     for line in (machine.ROOT / "scripts/triton-tags").read_text().splitlines():
         if not line[:1].isdigit():
@@ -66,6 +73,8 @@ def misfits(gpu: Gpu) -> dict[str, str]:
             why[tag] = f"runs on compute capability {span}, this GPU has {gpu.capability}"
         elif int(branch) >= int(driver) or (DATA_CENTER.match(gpu.name) and branch in forward):
             why[tag] = ""
+        elif cuda.startswith("12.") and int(branch) >= MINOR_DRIVER:
+            why[tag] = USUALLY
         else:
             why[tag] = f"(CUDA {cuda}) needs driver {driver}, on a data-center GPU one of: {' '.join(forward)}"
     return why
@@ -214,6 +223,11 @@ def no_gpu() -> Finding:
         return ok("gpu", "none, and ACCELERATOR=cpu needs none")
     if which("nvidia-smi"):
         remedy = "reboot, or install the driver for this kernel again (scripts/setup-vm --driver)"
+        if "enabled" in (ask("mokutil", "--sb-state") or ""):
+            remedy = (
+                "Secure Boot is on, and a driver built here (DKMS) loads once its key is enrolled: sudo mokutil"
+                " --import /var/lib/dkms/mok.pub, reboot, confirm; or turn Secure Boot off"
+            )
         return for_gpu("driver", "nvidia-smi is here and cannot reach the driver", remedy)
     if on_the_bus:
         remedy = "install it: sudo scripts/setup-vm --driver, then reboot"
@@ -222,8 +236,9 @@ def no_gpu() -> Finding:
 
 
 def newest_tag(gpu: Gpu) -> str | None:
-    """The newest release of Triton that the driver runs."""
-    return next((tag for tag, why in misfits(gpu).items() if not why), None)
+    """The newest release of Triton that the driver runs, or usually runs."""
+    why = misfits(gpu)
+    return next((tag for fit in ("", USUALLY) for tag in why if why[tag] == fit), None)
 
 
 def triton(gpu: Gpu) -> Finding:
@@ -233,6 +248,9 @@ def triton(gpu: Gpu) -> Finding:
         return warn("triton", f"whether TRITON_TAG={wanted} fits is not known", remedy)
     if not why[wanted]:
         return ok("triton", f"TRITON_TAG={wanted} fits; the newest known that fits: {newest}")
+    if why[wanted] == USUALLY:
+        surely = "" if not newest or why[newest] else f", or put TRITON_TAG={newest} into .env, which certainly does"
+        return warn("triton", f"{wanted} {USUALLY}", f"if Triton does not start, update the driver{surely}")
     if newest:
         remedy = f"put TRITON_TAG={newest} into .env: the newest known tag that fits"
         return for_gpu("triton", f"{wanted} {why[wanted]}", remedy)
@@ -267,6 +285,20 @@ def gpu() -> Iterator[Finding]:
     yield ok(*memory) if found.memory_mib >= VRAM_ENOUGH_MIB else warn(*memory, remedy)
     yield triton(found)
     yield toolkit()
+    yield from later_losses()
+
+
+def later_losses() -> Iterator[Finding]:
+    """What takes the GPU from a stack that runs."""
+    if ask("docker", "info", "--format", "{{.CgroupDriver}}") == "systemd":
+        remedy = (
+            "restart the stack after one, or set native.cgroupdriver=cgroupfs in /etc/docker/daemon.json"
+            " (github.com/NVIDIA/nvidia-container-toolkit/issues/1227)"
+        )
+        yield warn("reload", "a systemctl daemon-reload can take the GPU from running containers", remedy)
+    if 'Unattended-Upgrade "1"' in machine.read("/etc/apt/apt.conf.d/20auto-upgrades"):
+        remedy = "while you measure: sudo systemctl disable --now unattended-upgrades"
+        yield warn("upgrades", "unattended-upgrades may change the kernel or the driver under a running stack", remedy)
 
 
 CHECKS = (accelerator, system, container, size, disk, docker, ports, gpu)

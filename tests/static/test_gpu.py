@@ -16,13 +16,13 @@ from tests.repository import ROOT, compose
 # Everything that ACCELERATOR=gpu changes, as paths into the Compose model.
 BUILT = {"build.args.ACCELERATOR", "image", "pull_policy"}
 RESERVED = {"deploy.resources.limits.memory", "deploy.resources.limits.pids", "deploy.resources.reservations.devices"}
+SLOW = {"environment.DEVICE", "environment.START_GRACE_S", "healthcheck.start_period"}
 DIFFERENT = {
-    "jpeg-http": {*BUILT, *RESERVED, "environment.DEVICE"},
-    "torchserve": {*BUILT, *RESERVED, "environment.DEVICE"},
+    "jpeg-http": {*BUILT, *RESERVED, *SLOW},
+    "torchserve": {*BUILT, *RESERVED, *SLOW},
     "triton": {
-        *RESERVED, "build.args.TRITON_TAG", "build.target", "environment.DEVICE", "environment.JPEG_DECODER",
-        "environment.START_GRACE_S", "healthcheck.start_period", "image", "pull_policy", "shm_size", "ulimits.memlock",
-        "volumes",
+        *RESERVED, *SLOW, "build.args.TRITON_TAG", "build.target", "environment.JPEG_DECODER", "image", "pull_policy",
+        "shm_size", "ulimits.memlock", "volumes",
     },
 }  # fmt: skip
 
@@ -60,7 +60,7 @@ def test_what_runs_the_model_gets_a_gpu_or_fails(name: str) -> None:
     """One NVIDIA GPU is reserved, DEVICE asks for it by name, and the image is not the one of the CPU."""
     service = compose("gpu")["services"][name]
     (device,) = service["deploy"]["resources"]["reservations"]["devices"]
-    assert device == {"driver": "nvidia", "count": 1, "capabilities": ["gpu", "compute", "utility"]}
+    assert device == {"driver": "nvidia", "count": 1, "capabilities": ["gpu", "compute", "utility", "video"]}
     assert service["environment"]["DEVICE"] == "cuda"
     assert service["image"] == f"fiveway-{name}-gpu"
 
