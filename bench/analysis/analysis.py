@@ -307,8 +307,10 @@ def doubt_what_may_be_chance(ratios: Sequence[Ratio]) -> None:
         limit = statistics.beyond_chance([p_value for ratio, p_value in judged if ratio.main])
         for ratio, p_value in judged:
             if p_value > limit and ratio.verdict in ("lower", "higher"):
+                before = words.one(ratio)
                 ratio.verdict = no_difference(ratio.low, ratio.high)
-                ratio.text = words.one(ratio)
+                # What stands beside the sentence stays: the milliseconds that Envoy adds.
+                ratio.text = ratio.text.replace(before, words.one(ratio))
 
 
 def _pooled(judged: Sequence[tuple[Ratio, Measured, Measured]], over: Sequence[str]) -> list[Pooled]:

@@ -43,8 +43,8 @@ PARTS = {
     "typed-grpc": "#aa4499",
 }  # fmt: skip
 """Of a call's time, and of its CPU time."""
-BLACK_ON = ("#ddcc77", LINE, INK)
-"""Their other colours are dark: the numbers on them are white."""
+ON = {"#ddcc77": "#000000", LINE: INK, INK: PANEL}
+"""The colour of numbers on these parts. The others are dark: it is white."""
 
 OURS, THEIRS = OTHERS[:2]
 LIGHT = {"ink": "#16191d", "muted": "#5c636d", "line": "#dfe1e5"}
@@ -315,7 +315,7 @@ def _stack(axes: Axes, bars: Sequence[tuple[str, Mapping[str, float]]], *, named
             bar |= {"color": PARTS.get(part, MUTED), "edgecolor": PANEL, "linewidth": 0.8}
             axes.barh(place, number, left=left, height=0.66, **bar)
             if number > 0.11 * widest:
-                hue = INK if part not in PARTS else "#000000" if PARTS[part] in BLACK_ON else "#ffffff"
+                hue = INK if part not in PARTS else ON.get(PARTS[part], "#ffffff")
                 axes.text(left + number / 2, place, digits(number), ha="center", va="center", color=hue, size="small")
             left += number
         axes.text(left + widest * 0.015, place, digits(sum(found.values())), va="center", color=INK)

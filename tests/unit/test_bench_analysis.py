@@ -225,12 +225,12 @@ def test_among_many_comparisons_some_differences_are_chance() -> None:
     def one(p_value: float | None, source: Ratio = found, **values: Any) -> Ratio:
         return msgspec.structs.replace(source, p_value=p_value, **values)
 
-    clear, doubtful, unjudged = one(0.0001), one(0.03), one(None, verdict=NO_VERDICT)
+    clear, doubtful, unjudged = one(0.0001), one(0.03, text=f"{found.text}, +1 ms"), one(None, verdict=NO_VERDICT)
     equals = [one(0.1 + 0.1 * i, verdict=NO_DIFFERENCE) for i in range(9)]
     doubt_what_may_be_chance([clear, doubtful, *equals, unjudged])
     assert (clear.verdict, clear.text, unjudged.verdict) == (found.verdict, found.text, NO_VERDICT)
     assert doubtful.verdict == NO_DIFFERENCE
-    assert doubtful.text.endswith(" % slower, which may be chance)")
+    assert doubtful.text.endswith(" % slower, which may be chance), +1 ms")
     huge, twice = [one(1e-6, kind="format") for _ in range(9)], [one(p_value, inverse) for p_value in (0.03, 1e-6)]
     doubtful = one(0.03)
     doubt_what_may_be_chance([doubtful, one(0.3), one(0.6), *huge, *twice])
