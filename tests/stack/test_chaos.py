@@ -54,7 +54,7 @@ def test_requests_that_are_nearly_right(tmp_path: Path) -> None:
 @pytest.mark.timeout(600)
 def test_rude_clients(tmp_path: Path) -> None:
     """Others are answered all the time, by the same edge."""
-    rows = chaos(tmp_path, "rude", "--seconds", "3")
+    rows = chaos(tmp_path, "rude", "--seconds", "2")
     assert [
         (row["attack"], row["others"]) for row in rows if any(one["errors"] for one in row["others"].values())
     ] == []
@@ -63,9 +63,10 @@ def test_rude_clients(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_too_much_is_refused_with_a_reason(tmp_path: Path) -> None:
-    """At ten times its capacity a route answers what it can, refuses the rest, and is as before afterwards."""
-    for row in chaos(tmp_path, "overload", "jpeg-http", "typed-grpc", "--seconds", "4"):
-        assert set(row["refused"]) <= {"HTTP 429", "HTTP 503", "RESOURCE_EXHAUSTED", "UNAVAILABLE"}
+    """At ten times its capacity a route answers what it can, refuses the rest, and is as before afterwards. The other
+    routes take a minute and a half each: scripts/chaos overload."""
+    for row in chaos(tmp_path, "overload", "jpeg-http", "--seconds", "4"):
+        assert set(row["refused"]) <= {"HTTP 429", "HTTP 503"}
         assert row["goodput"] > 0
         assert not row["after"][1]
 
