@@ -51,9 +51,10 @@ def test_other_calls_that_cannot_be_meant(words: str, tmp_path: Path) -> None:
     assert not (tmp_path / "called").exists()
 
 
-def test_all_tests_can_be_asked_for(tmp_path: Path) -> None:
-    """`scripts/test --all` gets past its arguments, to the engine, which does not answer here."""
-    assert call(tmp_path, "test", "--all").returncode == 1
+@pytest.mark.parametrize("words", ["--all", "--fast", "tests/unit", "tests/stack/test_scripts.py::test_x tests/static"])
+def test_what_can_be_tested(words: str, tmp_path: Path) -> None:
+    """`scripts/test` gets past these arguments, to the engine, which does not answer here."""
+    assert call(tmp_path, "test", *words.split()).returncode == 1
     assert "docker info" in (tmp_path / "called").read_text()
 
 
