@@ -32,6 +32,7 @@ VARIABLES |= {colour: verdict for verdict, colour in OF_VERDICTS.items()}
 # the page's ink. One hue per engine, the darker one for gRPC.
 ROUTES = {
     "jpeg-http": INK, "onnx-http": "#56b4e9", "onnx-grpc": "#0072b2", "trt-http": "#e69f00", "trt-grpc": "#d55e00",
+    "onnx-grpc-grpcio": "#009e73",
     "torchserve-http": "#cc79a7", "torchserve-grpc": "#009e73", "typed-http": "#cc79a7", "typed-grpc": "#009e73",
 }  # fmt: skip
 OTHERS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
@@ -278,7 +279,7 @@ def _series(axes: Axes, rows: Sequence[Row], x: str, measure: Callable[[Row], In
         dodge = (number - (len(names) - 1) / 2) * 0.014 * len(steps)
         mine = sorted((row for row in rows if row["name"] == name), key=lambda row: row[x])
         places = [steps.index(row[x]) + dodge for row in mine]
-        hue, grpc = colour(name, names), name.endswith("grpc")
+        hue, grpc = colour(name, names), "-grpc" in name
         style: dict[str, Any] = {"color": hue, "marker": "s" if grpc else "o", "markeredgewidth": 1.6}
         line = (0, (5, 1.5)) if grpc else "-"
         axes.plot(places, [measure(row).value for row in mine], linestyle=line, label=name, zorder=2, **style)
