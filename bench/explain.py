@@ -182,9 +182,7 @@ def one_item(model: tensors.Model) -> list[dict[str, tensors.Array]]:
     return tensors.inputs(model)[:1]
 
 
-def look(
-    subject: Subject, protocol: str, make: Callable[[], Http | Grpc], users: int, seconds: float = SECONDS
-) -> Look:
+def look(subject: Subject, protocol: str, make: Callable[[], Caller], users: int, seconds: float = SECONDS) -> Look:
     """So many callers in closed loops, each in a thread. Raises CallError."""
     gate = threading.Barrier(users + 1)
 
