@@ -768,6 +768,15 @@ def test_what_is_too_much_at_once_is_refused_here(tmp_path: Path) -> None:
         assert hung.result().startswith("triton ")
 
 
+def test_a_server_that_speaks_broken_http(tmp_path: Path) -> None:
+    """503 and "try again", as from one that is starting: Envoy's own answer would be 502."""
+    with serve_grpc("typed-grpc") as port, envoy(tmp_path, {("triton", 8000): port, ("jpeg-http", 8000): port}) as edge:
+        for path in ("/v2/models/m/infer", "/classify"):
+            status, head, body = edge.post(path, b"{}", *JSON)
+            assert (status, "try again" in said(path, body)) == (503, True)
+            assert "retry-after: 1\r\n" in head
+
+
 def test_servers_that_are_not_there(tmp_path: Path) -> None:
     """503 and UNAVAILABLE: "try again" if the server is down, and for a profile that is off the command that starts
     it."""
