@@ -53,6 +53,8 @@ PROBES_PER_S = 0.3
 NETWORK, SNMP = Path("/sys/class/net"), Path("/proc/net/snmp")
 CGROUPS = Path("/host/cgroup")
 """The host's control groups, mounted to be read: every container has one, which counts its CPU time."""
+MACHINE = "/"
+"""In the place of a Compose service: the root group, which counts all that runs on the machine."""
 SOMEBODY_ELSE = "Triton answered somebody else's requests too: its times are not of our calls alone"
 COMPUTE = ("compute_input", "compute_infer", "compute_output")
 DECODE = "decode"
@@ -100,6 +102,8 @@ class Delta:
     model takes photos `.decode`; else empty."""
     cpu_ms: dict[str, float] = field(default_factory=dict)
     """CPU time by Compose service."""
+    machine_ms: float | None = None
+    """CPU time of all that runs on the machine, without this process."""
     energy_j: float | None = None
     gpu_utilization: float | None = None
     reasons: list[str] = field(default_factory=list)
@@ -137,6 +141,8 @@ def delta(before: Snapshot, after: Snapshot) -> Delta:
     if min(triton.values(), default=0) < 0:
         reasons.append("Triton, or its model, was restarted between two readings: its statistics began anew")
         triton.clear()
+    # Less than nothing: the container was started anew.
+    cpu_ms = {name: ns / 1e6 for name, ns in _since(before.cpu[1], after.cpu[0]).items() if ns >= 0}
     # The edge counts streams, not what passes on them.
     uncounted = _runs_on_triton(cell) or WAYS[cell.route].format.messages == BOTH
     found = Delta(
@@ -145,8 +151,8 @@ def delta(before: Snapshot, after: Snapshot) -> Delta:
         sent_bytes=network.get("sent"),
         received_bytes=network.get("received"),
         server_requests=None if uncounted else edge.get("successes"),
-        # Less than nothing: the container was started anew.
-        cpu_ms={name: ns / 1e6 for name, ns in _since(before.cpu[1], after.cpu[0]).items() if ns >= 0},
+        machine_ms=cpu_ms.pop(MACHINE, None),
+        cpu_ms=cpu_ms,
         energy_j=(after.gpu["energy_mj"] - before.gpu["energy_mj"]) / 1e3 if before.gpu and after.gpu else None,
         gpu_utilization=after.gpu["percent"] / 100 if after.gpu else None,
         reasons=reasons,
@@ -311,18 +317,20 @@ def _gpu() -> Counts:
 
 @functools.cache
 def containers() -> Mapping[str, Sequence[Path]]:
-    """Compose service -> the files that count its containers' CPU time, by the ids that the host says (FIVEWAY_HOST).
+    """Compose service -> the files that count its containers' CPU time, by the ids that the host says (FIVEWAY_HOST);
+    and MACHINE.
 
     cgroup v2 has one tree, v1 one per controller. Where a container's group lies depends on the engine's driver.
     """
     services = {one["id"]: one["service"] for one in _host().get("services") or () if "id" in one}
-    root = CGROUPS / "cpuacct"
+    root = CGROUPS / "cpuacct" if (CGROUPS / "cpuacct").is_dir() else CGROUPS
     found: defaultdict[str, list[Path]] = defaultdict(list)
-    for folder, _, files in os.walk(root if root.is_dir() else CGROUPS) if services else ():
+    for folder, _, files in os.walk(root) if services else ():
         id_ = re.search(r"([0-9a-f]{64})(?:\.scope)?$", folder)
         counter = {"cpuacct.usage", "cpu.stat"}.intersection(files)
-        if counter and id_ and id_[1] in services:
-            found[services[id_[1]]].append(Path(folder, counter.pop()))
+        service = MACHINE if folder == str(root) else services.get(id_[1]) if id_ else None
+        if counter and service:
+            found[service].append(Path(folder, counter.pop()))
     return found
 
 
@@ -332,6 +340,8 @@ def _cpu(files: Mapping[str, Sequence[Path]]) -> Counts:
     for service, counters in files.items():
         with suppress(*_Unreadable):
             found[service] = sum(map(_cpu_ns, counters))
+    if MACHINE in found:
+        found[MACHINE] -= time.process_time_ns()
     return found
 
 

@@ -70,6 +70,9 @@ def visit(job: Job) -> Visit:
     result.sent_bytes, result.received_bytes = counted.sent_bytes or 0, counted.received_bytes or 0
     if counted.cpu_ms:
         result.cpu_ms = {CLIENT: sum(share["cpu_ms"] for share in shares)} | counted.cpu_ms
+        if counted.machine_ms is not None:
+            others_ms = counted.machine_ms - sum(result.cpu_ms.values())
+            result.others_cpu = max(0.0, others_ms) / 1e3 / result.counted_s
     result.energy_j, result.gpu_utilization = counted.energy_j, counted.gpu_utilization
     result.server_requests, result.model_executions = counted.server_requests, counted.model_executions
     result.reasons = counted.reasons

@@ -21,6 +21,9 @@ SCHEMA: Final = 2
 GATE = 0.35
 """The most that a load process may use of one core. In trials of these clients against a 10 ms server, p50 was within 6
 % of the truth up to about this share. Above it, latencies include the client's own work."""
+OTHERS, AGAIN = 0.1, 0.25
+"""A visit is made again if other programs of the machine used more than this share of a core meanwhile. That is known
+without its times, so nothing is chosen by them. At most this share of a run's visits: others may never rest."""
 RAMP = 0.15
 """Share of the window before its steady part: users that begin together arrive together at first."""
 CLIENT = "client"
@@ -112,6 +115,11 @@ class Visit:
     cpu_ms: dict[str, float] = field(default_factory=dict)
     """CPU time in the counted window, of CLIENT (all load processes) and of each Compose service; {} where it cannot
     be read."""
+    others_cpu: float = 0.0
+    """Cores that programs used in the counted window that are neither the load nor a service of the stack, and the
+    kernel for them; 0 where it cannot be read."""
+    repeated: Count = 0
+    """Visits that are not kept because of others_cpu; this one was made in their place."""
     energy_j: float | None = None
     """Of all GPUs of the serving machine in the counted window; None without one."""
     gpu_utilization: float | None = None

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from bench.measure.launcher import Launcher, LoadError
-from bench.measure.measured import FINISHED, INTERRUPTED, Run, Visit, now
+from bench.measure.measured import AGAIN, FINISHED, INTERRUPTED, OTHERS, Run, Visit, now
 from bench.measure.plan import FAIR, Plan
 from bench.measure.progress import Progress
 from locustfiles import serving
@@ -26,6 +26,7 @@ def carry_out(
     run = Run(plan.study, now(), plan.method, options, environment, cells=[(cell, []) for cell in plan.cells])
     visits = dict(run.cells)
     model, made = served_model(), 0
+    again = AGAIN * plan.blocks * len(plan.cells) if plan.method == FAIR else 0.0
     try:
         progress.say("Comparing the answers of the routes")
         run.parity = load.parity(plan.cells)
@@ -42,6 +43,11 @@ def carry_out(
                     visits[cell].append(Visit(block, position, now(), problem=run.parity[cell.route]["why"]))
                     continue
                 visit = load.visit(cell, plan.window(cell), block, position)
+                while visit.others_cpu > OTHERS and again >= 1:
+                    again -= 1
+                    earlier = visit.repeated + 1
+                    visit = load.visit(cell, plan.window(cell), block, position)
+                    visit.repeated = earlier
                 visits[cell].append(visit)
                 made += visit.requests + visit.failures
                 if made >= (plan.most_calls or math.inf):

@@ -14,7 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from bench import words
 from bench.figures import callers, digits, share
-from bench.measure.measured import GATE, Run
+from bench.measure.measured import GATE, OTHERS, Run
 from bench.report import markdown as md
 from bench.report import plots, results
 from bench.report.results import Row, grouped
@@ -400,11 +400,17 @@ class Report:
 
     @property
     def idle(self) -> str:
-        """What the services take without a call, as a sentence; empty where it was not read."""
+        """What the services take without a call, and how often other programs disturbed; empty if not known."""
         found = self.result.analysis.idle_cpu
         each = ", ".join(f"{service} {digits(ms)}" for service, ms in found.items() if ms >= IDLE_SHOWN)
         said = "Without a call, while other routes were measured, services took in CPU-milliseconds per second"
-        return f"{said}: {each}." if each else ""
+        visits = [visit for cell in self.result.cells for visit in cell.visits]
+        again, disturbed = sum(visit.repeated for visit in visits), sum(visit.others_cpu > OTHERS for visit in visits)
+        others = (
+            f"Other programs used more than {share(OTHERS)} of a core in {again + disturbed} of {len(visits) + again}"
+            f" visits; {again} were made again."
+        )
+        return " ".join([f"{said}: {each}."] * bool(each) + [others] * bool(again + disturbed))
 
     @property
     def parity(self) -> Table | None:

@@ -103,3 +103,22 @@ def test_a_route_that_changes_its_answers_gets_no_verdict() -> None:
     assert found.parity["onnx-http"] == AGREES
     assert found.parity["onnx-grpc"]["why"] == "after the run it no longer agreed: 0.2"
     assert not found.parity["onnx-grpc"]["agrees"]
+
+
+def test_a_visit_that_others_disturbed_is_made_again() -> None:
+    """Until they rest, and not without end: of six visits one may be made again."""
+    load = Load()
+    made = load.visit
+
+    def visit(*arguments: Any) -> Visit:
+        found = made(*arguments)
+        found.others_cpu = 0.5 if found.requests in (2, 5) else 0.0
+        return found
+
+    load.visit = visit  # type: ignore[method-assign]
+    found, saved = run(load)
+    visits = sorted((visit for _, visits in found.cells for visit in visits), key=lambda one: one.requests)
+    assert [(one.requests, one.repeated, one.others_cpu) for one in visits] == [
+        (1, 0, 0.0), (3, 1, 0.0), (4, 0, 0.0), (5, 0, 0.5), (6, 0, 0.0), (7, 0, 0.0),
+    ]  # fmt: skip
+    assert saved[-1] == BLOCKS * len(CELLS)
