@@ -1,8 +1,9 @@
 """The model builder: makes the artefacts, and writes which model is served.
 
 Variables: MODEL (default efficientnet_lite0, with a GPU openclip_vit_b32) and MODEL_REPOSITORY declare what is served,
-unless a swap has chosen since; ACCELERATOR (cpu or gpu; default cpu) is what the artefacts are for, ARTIFACTS (default
-/artifacts) where. Exit 1: one line says why. Exit 3: `next` was asked for what is served already.
+unless a swap has chosen since; ACCELERATOR (cpu or gpu; default cpu) and PRECISION (fp32, tf32 or fp16; default fp32)
+are what the artefacts are for, ARTIFACTS (default /artifacts) where. Exit 1: one line says why. Exit 3: `next` was
+asked for what is served already.
 """
 
 import os
@@ -11,7 +12,7 @@ from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from pathlib import Path
 
 from gateways.core.serving import NAME, NEXT, ServingError
-from models.builder.build import accelerator, locked, make_current
+from models.builder.build import accelerator, locked, make_current, precision
 from models.builder.serving import prepare, serve
 from models.builder.spec import BuildError, Spec
 
@@ -39,6 +40,7 @@ def main(arguments: list[str] | None = None) -> int:
     default = DEFAULT_MODELS[accelerator()]
     subject = ""
     try:
+        precision()  # refused also for a repository that is served as it is
         with locked(artifacts):
             if options.command == "commit":
                 (artifacts / NEXT).replace(artifacts / NAME)

@@ -8,8 +8,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import cast, get_args
 
-from models.builder.currency import Accelerator, build_key, built, inputs, why_stale
+from models.builder.currency import Accelerator, Precision, build_key, built, inputs, why_stale
 from models.builder.hub import Unreachable, reach
 from models.builder.spec import BuildError, Spec
 
@@ -23,6 +24,17 @@ def accelerator() -> Accelerator:
     return "gpu" if os.environ.get("ACCELERATOR") == "gpu" else "cpu"
 
 
+def precision() -> Precision:
+    """What the engines compute in, from PRECISION; fp32 if it is not set. Raises BuildError."""
+    known = get_args(Precision)
+    asked = os.environ.get("PRECISION") or "fp32"
+    if asked not in known:
+        raise BuildError(f"PRECISION is {asked}: set one of {', '.join(known)}")
+    if asked != "fp32" and accelerator() == "cpu":
+        raise BuildError(f"PRECISION is {asked} and ACCELERATOR is cpu: without a GPU all engines compute in FP32")
+    return cast(Precision, asked)
+
+
 FULL_BYTES = 16 * 2**20
 """A build that fails with less than this left on its volume failed for that."""
 
@@ -31,7 +43,7 @@ def make_current(spec: Spec, artifacts: Path, *, force: bool = False) -> None:
     """Build `artifacts`/<model> unless it is current. Raises BuildError; what was there before then stays."""
     started = time.monotonic()
     directory = artifacts / spec.name
-    key = build_key(inputs(spec.name), accelerator=accelerator())
+    key = build_key(inputs(spec.name), accelerator=accelerator(), precision=precision())
     reason = "--force" if force else why_stale(directory, key)
     if reason is None and not (reason := _hub_is_back(spec, directory)):
         say(f"{spec.name} is current ({time.monotonic() - started:.1f} s)")
@@ -45,7 +57,7 @@ def make_current(spec: Spec, artifacts: Path, *, force: bool = False) -> None:
     work = Path(tempfile.mkdtemp(prefix=f".{spec.name}.", dir=artifacts))
     work.chmod(0o755)
     try:
-        loaded = export(spec, key, accelerator(), work)
+        loaded = export(spec, key, accelerator(), work, precision())
         # Interrupted half way there is no `directory`, never half of one.
         old = work.with_name(f"{work.name}.old")
         if directory.exists():

@@ -1,7 +1,7 @@
 """Are the artefacts current? Answered without importing PyTorch, so that an `up` with nothing to do loses no second.
 
-Current means: made from exactly these sources for this accelerator (one hash, the build key), and every file that the
-manifest lists is there with its SHA-256. The manifest is written last, so an interrupted build has none.
+Current means: made from exactly these sources for this accelerator and precision (one hash, the build key), and every
+file that the manifest lists is there with its SHA-256. The manifest is written last, so an interrupted build has none.
 """
 
 import hashlib
@@ -17,6 +17,7 @@ from gateways.core.waiting import max_wait_s
 from models.builder.spec import MODELS
 
 Accelerator = Literal["cpu", "gpu"]
+Precision = Literal["fp32", "tf32", "fp16"]
 
 ROOT = MODELS.parent
 HANDLER = ROOT / "servers" / "torchserve" / "handler.py"
@@ -49,11 +50,13 @@ def inputs(model: str) -> list[Path]:
     return [MODELS / model / "model.toml", *builder, *preprocessing, *signatures, HANDLER, DECODER, *photos()]
 
 
-def build_key(files: Iterable[Path], root: Path = ROOT, accelerator: Accelerator = "cpu") -> str:
-    """SHA-256 hex over the accelerator, MAX_WAIT_S, and the names (relative to `root`) and contents of `files`, in any
-    order."""
+def build_key(
+    files: Iterable[Path], root: Path = ROOT, accelerator: Accelerator = "cpu", precision: Precision = "fp32"
+) -> str:
+    """SHA-256 hex over the accelerator, the precision, MAX_WAIT_S, and the names (relative to `root`) and contents of
+    `files`, in any order."""
     lines = sorted(f"{sha256(path)}  {path.relative_to(root).as_posix()}\n" for path in files)
-    return hashlib.sha256("".join([accelerator, str(max_wait_s()), *lines]).encode()).hexdigest()
+    return hashlib.sha256("".join([accelerator, precision, str(max_wait_s()), *lines]).encode()).hexdigest()
 
 
 def sha256(path: Path) -> str:
@@ -77,7 +80,7 @@ def why_stale(directory: Path, key: str) -> str | None:
     try:
         found = built(directory)
         if found.build_key != key:
-            return "its sources or its accelerator changed"
+            return "its sources, its accelerator or its precision changed"
         changed = [name for name, digest in digests(directory, found.files).items() if digest != found.files[name]]
     except FileNotFoundError as error:
         name = Path(error.filename).relative_to(directory).as_posix()

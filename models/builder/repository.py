@@ -13,7 +13,7 @@ from google.protobuf.text_format import MessageToString
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from gateways.core.waiting import max_wait_s
-from models.builder.currency import Accelerator
+from models.builder.currency import Accelerator, Precision
 from models.builder.spec import ImageSpec
 
 MAX_BATCH = 32
@@ -50,12 +50,21 @@ def parameters(values: dict[str, str]) -> dict[str, Any]:
     return {name: {"string_value": value} for name, value in values.items()}
 
 
-def config(spec: ImageSpec, name: str, weights: str, accelerator: Accelerator, checksum: str = "") -> str:
+def config(
+    spec: ImageSpec,
+    name: str,
+    weights: str,
+    accelerator: Accelerator,
+    checksum: str = "",
+    precision: Precision = "fp32",
+) -> str:
     """config.pbtxt of the model called `name`; with the SHA-256 of its model.onnx, of the accelerated one.
 
     It states no instance kind: Triton takes the GPU where it sees one.
     """
     shape = _image(spec)
+    # Nothing else in a config says what a graph computes in: the bench reads this.
+    said = {"weights": weights} | ({"precision": "FP16"} if precision == "fp16" else {})
     about = {
         "name": name,
         "backend": "onnxruntime",
@@ -63,14 +72,14 @@ def config(spec: ImageSpec, name: str, weights: str, accelerator: Accelerator, c
         "output": _outputs(spec, labels="labels.txt"),
         "dynamic_batching": batching(),
         "instance_group": [{"count": 1}],
-        "parameters": parameters({"weights": weights}),
+        "parameters": parameters(said),
     }
     if accelerator == "gpu":
         zeros = {"image": {"data_type": "TYPE_FP32", "dims": shape, "zero_data": True}}
         about["model_warmup"] = [{"name": f"batch {n}", "batch_size": n, "inputs": zeros} for n in WARM_BATCHES]
     if checksum:
         # Only one of them: NVIDIA's backend would give a GPU instance's graph to OpenVINO too if it were named.
-        one = [_tensorrt(shape, checksum)] if accelerator == "gpu" else [{"name": "openvino"}]
+        one = [_tensorrt(shape, checksum, precision)] if accelerator == "gpu" else [{"name": "openvino"}]
         about["optimization"] = {"execution_accelerators": {f"{accelerator}_execution_accelerator": one}}
     return text(spec.name, about)
 
@@ -113,18 +122,20 @@ def _step(model: str, inputs: Iterable[str], outputs: Iterable[str]) -> dict[str
     return {"model_name": model, "model_version": -1, **maps}
 
 
-def _tensorrt(shape: list[int], checksum: str) -> dict[str, Any]:
+def _tensorrt(shape: list[int], checksum: str, precision: Precision) -> dict[str, Any]:
     """Every dynamic input needs all three shapes, else a batch outside of them rebuilds the engine.
 
-    The caches are keyed by the model; servers/triton/serve-gpu links their folder to one per GPU, driver and Triton
-    release on a volume.
+    The caches are keyed by the model and the precision (an engine that was built with TF32 must not run without it);
+    servers/triton/serve-gpu links their folder to one per GPU, driver and Triton release on a volume.
     """
     image = "x".join(map(str, shape))
     batches = {"min": 1, "opt": 8, "max": MAX_BATCH}
     caches = {
         f"trt_{cache}_cache_{key}": value
         for cache in ("engine", "timing")
-        for key, value in (("enable", "1"), ("path", f"/tmp/tensorrt/{checksum[:16]}"))
+        for key, value in (("enable", "1"), ("path", f"/tmp/tensorrt/{checksum[:16]}-{precision}"))
     }
     profiles = {f"trt_profile_{name}_shapes": f"image:{batch}x{image}" for name, batch in batches.items()}
-    return {"name": "tensorrt", "parameters": {"precision_mode": "FP16", **caches, **profiles}}
+    # Of an FP32 graph: TF32 is on in TensorRT unless NVIDIA_TF32_OVERRIDE=0, which has no option of its own here.
+    mode = "FP16" if precision == "fp16" else "FP32"
+    return {"name": "tensorrt", "parameters": {"precision_mode": mode, **caches, **profiles}}

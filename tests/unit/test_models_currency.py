@@ -12,6 +12,7 @@ from unittest.mock import Mock
 import pytest
 
 from models.builder import build
+from models.builder.__main__ import main
 from models.builder.build import make_current
 from models.builder.currency import ROOT, build_key, digests, inputs, why_stale
 from models.builder.hub import Unreachable
@@ -19,6 +20,7 @@ from models.builder.sources import Origin
 from models.builder.spec import BuildError, Spec
 
 KEY = "k" * 64
+Capture = pytest.CaptureFixture[str]
 
 
 @pytest.fixture
@@ -47,7 +49,7 @@ def write_manifest(folder: Path, key: str, names: list[str]) -> None:
         (lambda folder: (folder / "a.bin").write_bytes(b"x" * 100), "a.bin is damaged"),
         (lambda folder: (folder / "manifest.json").write_text('{"build_key"'), "cannot be read"),
         (lambda folder: (folder / "manifest.json").write_text(json.dumps({"build_key": KEY})), "cannot be read"),
-        (lambda folder: write_manifest(folder, "other", ["a.bin"]), "its sources or its accelerator changed"),
+        (lambda folder: write_manifest(folder, "other", ["a.bin"]), "accelerator or its precision changed"),
     ],
 )
 def test_damaged_artefacts_are_stale_and_the_reason_says_where(
@@ -63,7 +65,9 @@ def test_the_key_follows_names_and_contents_and_not_order(tmp_path: Path) -> Non
         file.write_text(text)
     key = build_key([one, two], tmp_path)
     assert key == build_key([two, one], tmp_path)
-    assert key not in {build_key([one, two], tmp_path, accelerator="gpu"), build_key([one, three], tmp_path)}
+    others = {"accelerator": "gpu"}, {"precision": "tf32"}
+    assert key not in {build_key([one, two], tmp_path, **other) for other in others}  # type: ignore[arg-type]
+    assert key != build_key([one, three], tmp_path)
     two.write_text("3")
     assert key != build_key([one, two], tmp_path)
 
@@ -84,6 +88,33 @@ def test_the_check_of_current_artefacts_imports_nothing_heavy_and_changes_nothin
     assert (folder / "manifest.json").stat().st_ctime_ns == before
 
 
+@pytest.mark.parametrize(
+    ("asked", "accelerator", "found"),
+    [
+        ("", "cpu", "fp32"),
+        ("fp32", "cpu", "fp32"),
+        ("tf32", "gpu", "tf32"),
+        ("fp16", "gpu", "fp16"),
+        ("fp16", "cpu", "PRECISION is fp16 and ACCELERATOR is cpu: without a GPU all engines compute in FP32"),
+        ("FP16", "gpu", "PRECISION is FP16: set one of fp32, tf32, fp16"),
+    ],
+)
+def test_a_precision_that_cannot_be_had_is_refused(
+    asked: str, accelerator: str, found: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    """In one line, also where a repository is served as it is, and before anything is built."""
+    monkeypatch.setenv("PRECISION", asked)
+    monkeypatch.setenv("ACCELERATOR", accelerator)
+    if "PRECISION" not in found:
+        assert build.precision() == found
+        return
+    monkeypatch.setenv("ARTIFACTS", str(tmp_path))
+    monkeypatch.setenv("MODEL_REPOSITORY", "./mine")
+    assert main(["build"]) == 1
+    assert capsys.readouterr().err == f"models: error: {found}\n"
+    assert not list(tmp_path.iterdir())
+
+
 def test_random_weights_are_tried_again_when_the_hub_is_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -91,7 +122,7 @@ def test_random_weights_are_tried_again_when_the_hub_is_back(
     old one as a whole; one that fails leaves what serves."""
     made: list[str] = []
 
-    def make(spec: Spec, key: str, accelerator: str, directory: Path) -> Origin:
+    def make(spec: Spec, key: str, accelerator: str, directory: Path, precision: str) -> Origin:
         found = Origin("real" if made else "random", "a test")
         (directory / f"{len(made)}.bin").touch()
         if len(made) == 2:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnx
+import onnxruntime
 import pytest
 import timm
 import torch
@@ -17,7 +18,8 @@ from msgspec.structs import replace
 
 from models.builder import from_onnx, sources
 from models.builder.export import models, sample_tensors, write_labels
-from models.builder.parity import check
+from models.builder.half import traced
+from models.builder.parity import FP16, check
 from models.builder.sources import SOURCES, Loaded, labels, load
 from models.builder.spec import BuildError, ImageSpec, Source, Weights
 from tests.stack.onnx_models import Tensors, write
@@ -134,6 +136,57 @@ def test_a_graph_without_a_pytorch_form_is_refused_with_the_other_way(tmp_path: 
     write(tmp_path / "m", [("Det", ["image"], "embedding", {})], image, {"embedding": ("FP32", ["n"])})
     with pytest.raises(BuildError, match=r'no PyTorch form \(.*Det.*kind = "tensors"'):
         from_onnx.module(tmp_path / "m/1/model.onnx")
+
+
+def test_in_fp16_both_forms_compute_in_it_and_stay_near_fp32(loaded: Loaded, tensors: Any, tmp_path: Path) -> None:
+    """What a client sends and gets stays FP32. They agree within FP16's limits, and not within FP32's."""
+    photo = np.stack(list(tensors.values())[:1])
+    with torch.inference_mode():
+        wanted = [output.numpy() for output in loaded.module(torch.from_numpy(photo))]
+        agreement = models(SPEC, loaded, tensors, tmp_path, "fp16")
+    assert (agreement.photos, agreement.min_cosine > 0.99999) == (3, True)
+    weights = torch.jit.load(str(tmp_path / "model.pt")).parameters()
+    assert {weight.dtype for weight in weights} == {torch.float16}
+    path = tmp_path / "repository/small/1/model.onnx"
+    graph = onnx.load(path).graph
+    assert {one.type.tensor_type.elem_type for one in (*graph.input, *graph.output)} == {onnx.TensorProto.FLOAT}
+    assert onnx.TensorProto.FLOAT not in {one.data_type for one in graph.initializer}
+    got = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"]).run(None, {"image": photo})
+    check("ONNX", NAMES[:1], wanted, got, FP16)
+    with pytest.raises(BuildError, match=r"allowed: 0\.0001 of the largest value"):
+        check("ONNX", NAMES[:1], wanted, got)
+    assert {weight.dtype for weight in loaded.module.parameters()} == {torch.float32}
+
+
+def test_a_transformer_too_is_made_in_fp16(tensors: Any, tmp_path: Path) -> None:
+    """ONNX Runtime's optimisations for a CPU end the process with such a graph."""
+
+    class Transformer(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.patches = torch.nn.Conv2d(3, 16, 32, 32, bias=False)
+            self.layer = torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True, norm_first=True)
+
+        def forward(self, image: torch.Tensor) -> tuple[torch.Tensor]:
+            return (self.layer(self.patches(image).flatten(2).transpose(1, 2)).mean(1),)
+
+    torch.manual_seed(0)
+    torch.backends.mha.set_fastpath_enabled(False)
+    spec = replace(ImageSpec.load("openclip_vit_b32"), embedding_dim=16)
+    with torch.inference_mode():
+        agreement = models(spec, Loaded("random", "", Transformer().eval()), tensors, tmp_path, "fp16")
+    assert agreement.min_cosine > 0.9999
+
+
+def test_a_model_that_insists_on_fp32_is_refused_in_fp16() -> None:
+    """With the reason and what to set."""
+
+    class Stubborn(torch.nn.Linear):
+        def forward(self, image: torch.Tensor) -> torch.Tensor:
+            return super().forward(image.float())
+
+    with pytest.raises(BuildError, match=r"cannot compute this model in FP16 \(.+\): set PRECISION=tf32"):
+        traced(Stubborn(3, 3), torch.zeros(1, 3))
 
 
 NAMES = ("lake", "otter", "osprey")

@@ -13,7 +13,7 @@ from tritonclient.grpc.model_config_pb2 import DataType, ModelConfig
 
 from locustfiles.study_routes.fiveway import BATCHES, CONCURRENCY
 from models.builder import tensors
-from models.builder.currency import Accelerator
+from models.builder.currency import Accelerator, Precision
 from models.builder.hub import Unreachable
 from models.builder.repository import MAX_BATCH, config
 from models.builder.spec import BuildError, ImageSpec, Input, TensorsSpec, Weights
@@ -23,8 +23,11 @@ CHECKSUM = "0123456789abcdef" * 4
 MODELS = ("efficientnet_lite0", "openclip_vit_b32")
 
 
-def parsed(model: str, accelerator: Accelerator = "cpu", checksum: str = "") -> ModelConfig:
-    return text_format.Parse(config(ImageSpec.load(model), model, "real", accelerator, checksum), ModelConfig())
+def parsed(
+    model: str, accelerator: Accelerator = "cpu", checksum: str = "", precision: Precision = "fp32"
+) -> ModelConfig:
+    text = config(ImageSpec.load(model), model, "real", accelerator, checksum, precision)
+    return text_format.Parse(text, ModelConfig())
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -53,15 +56,29 @@ def test_the_trt_model_is_openvinos_or_with_a_gpu_tensorrts() -> None:
     )
     assert [one.name for one in cpu.cpu_execution_accelerator] == ["openvino"]
     (tensorrt,) = gpu.gpu_execution_accelerator
-    folder = "/tmp/tensorrt/0123456789abcdef"
+    folder = "/tmp/tensorrt/0123456789abcdef-fp32"
     assert (tensorrt.name, dict(tensorrt.parameters)) == ("tensorrt", {
-        "precision_mode": "FP16",
+        "precision_mode": "FP32",
         "trt_engine_cache_enable": "1", "trt_engine_cache_path": folder,
         "trt_timing_cache_enable": "1", "trt_timing_cache_path": folder,
         "trt_profile_min_shapes": "image:1x3x224x224",
         "trt_profile_opt_shapes": "image:8x3x224x224",
         "trt_profile_max_shapes": f"image:{MAX_BATCH}x3x224x224",
     })  # fmt: skip
+
+
+@pytest.mark.parametrize(("precision", "mode"), [("fp32", "FP32"), ("tf32", "FP32"), ("fp16", "FP16")])
+def test_each_precision_has_engines_of_its_own(precision: Precision, mode: str) -> None:
+    """TF32 is no mode of TensorRT's, and an engine that was built with it must not run without. Of a graph in FP16 both
+    models say so; their inputs and outputs are FP32 in any case."""
+    models = [parsed(MODELS[0], "gpu", checksum, precision) for checksum in ("", CHECKSUM)]
+    (tensorrt,) = models[1].optimization.execution_accelerators.gpu_execution_accelerator
+    assert tensorrt.parameters["precision_mode"] == mode
+    for cache in ("engine", "timing"):
+        assert tensorrt.parameters[f"trt_{cache}_cache_path"] == f"/tmp/tensorrt/0123456789abcdef-{precision}"
+    for model in models:
+        assert model.parameters["precision"].string_value == ("FP16" if mode == "FP16" else "")
+        assert {tensor.data_type for tensor in (*model.input, *model.output)} == {DataType.TYPE_FP32}
 
 
 SPEC = TensorsSpec(name="small", kind="tensors", weights=Weights(file="package/model.onnx"))
