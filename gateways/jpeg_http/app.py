@@ -28,7 +28,7 @@ from gateways.core.manifest import Manifest
 from gateways.core.timing import Stages
 from gateways.jpeg_http import body, schema
 from gateways.jpeg_http.served import Served
-from gateways.upstreams.torch import TorchPredictor, engine
+from gateways.upstreams.torch import TorchPredictor
 from gateways.web.admission import Admission
 from gateways.web.errors import handle_errors
 from gateways.web.timed import Timed, stages_of
@@ -83,7 +83,7 @@ def _photos(predictor: TorchPredictor) -> dict[str, object]:
         "weights": manifest.weights,
         "labels": manifest.labels,
         "preprocess": asdict(manifest.preprocess),
-        **engine(predictor.device),
+        **predictor.engine,
     }
 
 

@@ -68,8 +68,8 @@ class Photos(BaseModel):
     labels: list[str] = Field(description="the classes' names by index; empty for an embedding model")
     preprocess: Preprocess
     device: str = Field(examples=["cpu"])
-    precision: str = Field(examples=["FP32", "FP32 with TF32"])
-    threads: int = Field(description="threads that compute one batch")
+    precision: str = Field(examples=["FP32", "FP32 with TF32", "FP16"])
+    threads: int | None = Field(description="threads that compute one batch; null: a GPU does")
 
 
 class Served(BaseModel):

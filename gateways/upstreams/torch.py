@@ -12,7 +12,7 @@ import ctypes
 import logging
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import accumulate, islice
@@ -55,10 +55,11 @@ def pick_device() -> torch.device:
     return torch.device(name)
 
 
-def engine(device: torch.device) -> dict[str, str | int]:
-    """What computes here, in the words of a result's `engines` (bench/result.py)."""
-    precision = "FP32 with TF32" if device.type == "cuda" else "FP32"
-    return {"device": str(device), "precision": precision, "threads": compute_threads()}
+def engine(device: torch.device, *, half: bool) -> dict[str, str | int | None]:
+    """What computes here, in the words of a result's `engines` (bench/result.py); `half`: the model is in FP16."""
+    gpu = device.type == "cuda"
+    precision = "FP16" if half else "FP32 with TF32" if gpu and torch.backends.cuda.matmul.allow_tf32 else "FP32"
+    return {"device": str(device), "precision": precision, "threads": None if gpu else compute_threads()}
 
 
 def give_back_memory() -> None:
@@ -71,11 +72,13 @@ class Model:
 
     def __init__(self, path: Path, manifest: Manifest, device: torch.device, max_batch: int = MAX_IMAGES) -> None:
         torch.set_num_threads(compute_threads())
-        # As ONNX Runtime's CUDA provider does: PyTorch would use TF32 in convolutions alone.
-        torch.backends.cuda.matmul.allow_tf32 = True
+        # Left alone, PyTorch uses TF32 on a GPU in convolutions and not in matrix products.
+        coarse = (os.environ.get("PRECISION") or "fp32") != "fp32"
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = coarse
         # Debian's build stalls for minutes in this fuser; without it nothing is lost.
         torch._C._jit_set_texpr_fuser_enabled(False)
         model = torch.jit.load(str(path), map_location=device).eval()
+        self.engine = engine(device, half=any(weight.dtype == torch.float16 for weight in model.parameters()))
         # Frozen weights in channels_last take half the time of the plain model.
         self._model = torch.jit.freeze(model.to(memory_format=torch.channels_last))
         self._device = device
@@ -119,6 +122,11 @@ class TorchPredictor:
         self._arrived = asyncio.Event()
         self._line = Line()
         self._pump: asyncio.Task[None] | None = None
+
+    @property
+    def engine(self) -> Mapping[str, str | int | None]:
+        """What computes here, once the model is loaded."""
+        return self._model.engine
 
     async def __aenter__(self) -> Self:
         """Load the model and answer once per warm-up batch: a predictor that entered has worked."""

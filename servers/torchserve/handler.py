@@ -28,7 +28,7 @@ from gateways.core.serving import ARTIFACTS
 from gateways.core.text import parsed_json, unbase64
 from gateways.core.threads import available_cores
 from gateways.core.timing import Stages
-from gateways.upstreams.torch import Model, engine, give_back_memory, pick_device
+from gateways.upstreams.torch import Model, give_back_memory, pick_device
 from servers.torchserve import ANSWERED, ENGINE, RETIRED
 
 JSON = "application/json"
@@ -105,9 +105,8 @@ class JpegHandler:
     def _load(self) -> Model:
         """The model, which is loaded first if it never was or has been retired."""
         if not self._model:
-            device = pick_device()
-            self._model = Model(self._path, self._manifest, device, self._batch_size)
-            ENGINE.write_bytes(orjson.dumps(engine(device)))
+            self._model = Model(self._path, self._manifest, pick_device(), self._batch_size)
+            ENGINE.write_bytes(orjson.dumps(self._model.engine))
         return self._model
 
     def _refuse(self) -> ServeError:

@@ -12,11 +12,12 @@ import torch
 from gateways.core.answer import Prediction
 from gateways.core.errors import ServeError, Status
 from gateways.core.serving import ServingError
+from gateways.core.threads import compute_threads
 from gateways.core.timing import Stages
 from gateways.upstreams import torch as upstream
-from gateways.upstreams.torch import TorchPredictor, pick_device
+from gateways.upstreams.torch import Model, TorchPredictor, pick_device
 from tests.unit.tiny_model import Gate, build, gated, jpeg
-from tests.unit.upstream_servers import until
+from tests.unit.upstream_servers import SIDE, until
 
 
 @pytest.fixture
@@ -108,6 +109,37 @@ async def test_a_bad_image_fails_its_request_only(predictor: TorchPredictor) -> 
     assert isinstance(results[0], ServeError)
     assert results[0].message.startswith("images[1] is not a JPEG")
     assert isinstance(results[1], list)
+
+
+@pytest.mark.parametrize(
+    ("asked", "fp16", "cpu", "cuda"),
+    [
+        ("", False, "FP32", "FP32"),
+        ("fp32", False, "FP32", "FP32"),
+        ("tf32", False, "FP32", "FP32 with TF32"),
+        ("fp16", True, "FP16", "FP16"),
+        ("fp16", False, "FP32", "FP32 with TF32"),
+    ],
+)
+def test_the_precision_is_the_models_and_the_devices(
+    asked: str, fp16: bool, cpu: str, cuda: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not what was asked for is said: FP16 is a matter of the file, and TF32 of the device. Answers are FP32, and
+    near those of the model in FP32."""
+    monkeypatch.setenv("PRECISION", asked)
+    exact, built = (build(tmp_path / name, fp16=half) for name, half in (("exact", False), ("built", fp16)))
+    cpus = torch.device("cpu")
+    wanted, model = (Model(one.directory / "model.pt", one, cpus, 2) for one in (exact, built))
+    tf32 = asked not in ("", "fp32")
+    assert (torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32) == (tf32, tf32)
+    assert model.engine == {"device": "cpu", "precision": cpu, "threads": compute_threads()}
+    on_gpu = upstream.engine(torch.device("cuda"), half=fp16)
+    assert on_gpu == {"device": "cuda", "precision": cuda, "threads": None}
+    photo = np.random.default_rng(0).normal(size=(1, 3, SIDE, SIDE)).astype(np.float32)
+    (answer,), (near,) = model([photo]), wanted([photo])
+    assert answer.embedding.dtype == np.float32
+    assert np.allclose(answer.embedding, near.embedding, atol=1e-3)
+    assert np.array_equal(answer.embedding, near.embedding) == (not fp16)
 
 
 def test_the_device_is_the_one_that_was_asked_for_or_none(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from PIL import Image
 from gateways.core.answer import Prediction
 from gateways.core.manifest import Manifest
 from gateways.upstreams.torch import TorchPredictor
+from models.builder import half
 from tests.unit.upstream_servers import DIM, LABELS, SIDE, Kind, manifest, write
 from tests.unit.upstream_servers import MODEL as MODEL
 
@@ -33,11 +34,13 @@ class _Tiny(torch.nn.Module):
         return (embedding, self.linear(embedding)) if self.classifier else (embedding,)
 
 
-def build(artifacts: Path, kind: Kind = "classifier", name: str = MODEL) -> Manifest:
+def build(artifacts: Path, kind: Kind = "classifier", name: str = MODEL, *, fp16: bool = False) -> Manifest:
     """Write the artefacts below `artifacts` and load them."""
     folder = write(artifacts, manifest(kind, name))
     model = _Tiny(classifier=kind == "classifier").eval()
-    torch.jit.trace(model, torch.zeros(2, 3, SIDE, SIDE)).save(str(folder / "model.pt"))
+    example = torch.zeros(2, 3, SIDE, SIDE)
+    trace = half.traced(model, example) if fp16 else torch.jit.trace(model, example)
+    trace.save(str(folder / "model.pt"))
     return Manifest.load(artifacts, name)
 
 
