@@ -60,13 +60,13 @@ def scripts() -> list[Path]:
 
 
 @functools.cache
-def compose(accelerator: str = "cpu") -> dict[str, Any]:
-    """The whole Compose model with every default: `docker compose config` with no .env and no other variable set.
+def compose(accelerator: str = "cpu", **settings: str) -> dict[str, Any]:
+    """The whole Compose model with every other default: `docker compose config` with no .env and no more variables.
 
     Compose says on stderr which variable has no default.
     """
     environment = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-    environment["ACCELERATOR"] = accelerator
+    environment |= {"ACCELERATOR": accelerator, **settings}
     command = ["docker", "compose", "--env-file", os.devnull, "--profile", "*", "config", "--format", "json"]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

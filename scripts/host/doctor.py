@@ -25,6 +25,8 @@ VRAM_ENOUGH_MIB = 8000  # an estimate: three servers hold the model
 # github.com/triton-inference-server/server/issues/7474, and about half of that again while it is pulled), and PyTorch
 # with CUDA in two images and in the build cache.
 DISK_NEEDED_GB = {"cpu": 15, "gpu": 60}
+PRECISIONS = ("fp32", "tf32", "fp16")
+TF32_CAPABILITY = 8.0  # Ampere: older GPUs multiply in FP32 whatever they are told
 CAP_SYS_ADMIN = 21  # a machine's own root has it, a rented container has not
 RENTALS = {"RUNPOD_POD_ID": " (a RunPod pod)", "VAST_CONTAINERLABEL": " (a Vast.ai instance)"}
 # NVIDIA's data-center line; GeForce, RTX, Quadro and TITAN have no forward compatibility.
@@ -94,6 +96,16 @@ def for_gpu(subject: str, found: str, remedy: str) -> Finding:
 def accelerator() -> Iterator[Finding]:
     if machine.accelerator() not in DISK_NEEDED_GB:
         yield fail("accelerator", machine.accelerator(), "set ACCELERATOR to cpu or gpu")
+
+
+def precision() -> Iterator[Finding]:
+    wanted = setting("PRECISION", "fp32")
+    if wanted not in PRECISIONS:
+        yield fail("precision", wanted, f"set PRECISION to one of {' '.join(PRECISIONS)}")
+    elif wanted != "fp32" and machine.accelerator() != "gpu":
+        yield fail("precision", f"{wanted} without a GPU", "leave PRECISION out: on a CPU all engines compute in FP32")
+    elif wanted == "tf32" and (gpu := first_gpu()) and float(gpu.capability or TF32_CAPABILITY) < TF32_CAPABILITY:
+        yield fail("precision", f"tf32 on compute capability {gpu.capability}", "set PRECISION to fp32 or fp16")
 
 
 def system() -> Iterator[Finding]:
@@ -301,14 +313,19 @@ def later_losses() -> Iterator[Finding]:
         yield warn("upgrades", "unattended-upgrades may change the kernel or the driver under a running stack", remedy)
 
 
-CHECKS = (accelerator, system, container, size, disk, docker, ports, gpu)
+CHECKS = (accelerator, precision, system, container, size, disk, docker, ports, gpu)
+
+
+def refuse(*names: str) -> None:
+    """Raise Refusal for the first failure among these checks."""
+    for one in (one for check in CHECKS if check.__name__ in names for one in check()):
+        if one.level == FAIL:
+            raise machine.Refusal(f"{one.subject} {one.found}: {one.remedy}")
 
 
 def main() -> int:
-    if sys.argv[1:2] == ["--refuse"]:  # for scripts/up: the failures among these checks
-        for one in (one for check in CHECKS if check.__name__ in sys.argv[2:] for one in check()):
-            if one.level == FAIL:
-                raise machine.Refusal(f"{one.subject} {one.found}: {one.remedy}")
+    if sys.argv[1:2] == ["--refuse"]:  # for scripts/up
+        refuse(*sys.argv[2:])
         return 0
     findings = [one for check in CHECKS for one in check()]
     failed = any(one.level == FAIL for one in findings)

@@ -45,6 +45,11 @@ def torchserve() -> dict[str, Any] | None:
     return json.loads(said) if said else None
 
 
+def tf32_override() -> str | None:
+    """NVIDIA_TF32_OVERRIDE of Triton's container, empty where it is not set. Triton does not say if it uses TF32."""
+    return ask("docker", "compose", "exec", "-T", "triton", "sh", "-c", 'echo "$NVIDIA_TF32_OVERRIDE"')
+
+
 def devices() -> list[dict[str, str]] | None:
     """One object per GPU."""
     said = ask("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader") or ""
@@ -74,6 +79,7 @@ def facts() -> dict[str, Any]:
         "services": services(),
         "providers": providers(),
         "torchserve": torchserve(),
+        "tf32_override": tf32_override(),
         "devices": devices(),
     }
 

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
 
-from scripts.host import machine
+from scripts.host import doctor, machine
 from scripts.host.facts import facts
 from scripts.host.machine import ROOT, Refusal, Usage, ask, run, say, setting
 
@@ -64,6 +64,7 @@ def check(ports: Sequence[int]) -> str:
     accelerator = machine.accelerator()
     if accelerator not in DEVICES:
         raise Refusal(f"ACCELERATOR is {accelerator}: set cpu or gpu")
+    doctor.refuse("precision")
     if platform.machine() != "x86_64":
         raise Refusal(f"this is {platform.machine()}: Triton's build on PyPI is for x86-64 only")
     glibc = platform.libc_ver()[1] or "0"
@@ -204,7 +205,11 @@ def main() -> int:
         "ARTIFACTS": str(NATIVE / "artifacts"),
         "ACCELERATOR": machine.accelerator(),
         "DEVICE": device,
+        "PRECISION": setting("PRECISION", "fp32"),
     }
+    os.environ.pop("NVIDIA_TF32_OVERRIDE", None)
+    if os.environ["PRECISION"] == "fp32":  # as compose/precision
+        os.environ["NVIDIA_TF32_OVERRIDE"] = "0"
     if device == "cpu":
         os.environ["CUDA_VISIBLE_DEVICES"] = ""  # Triton takes a GPU wherever it sees one
     uv = find_uv()

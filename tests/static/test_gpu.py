@@ -3,12 +3,13 @@
 import json
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from google.protobuf import text_format
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
+from models.builder.currency import Precision
 from models.builder.repository import config
 from models.builder.spec import MODELS, ImageSpec, Spec
 from tests.repository import ROOT, compose
@@ -17,12 +18,14 @@ from tests.repository import ROOT, compose
 BUILT = {"build.args.ACCELERATOR", "image", "pull_policy"}
 RESERVED = {"deploy.resources.limits.memory", "deploy.resources.limits.pids", "deploy.resources.reservations.devices"}
 SLOW = {"environment.DEVICE", "environment.START_GRACE_S", "healthcheck.start_period"}
+# Of the default precision.
+FP32 = {"environment.NVIDIA_TF32_OVERRIDE"}
 DIFFERENT = {
-    "jpeg-http": {*BUILT, *RESERVED, *SLOW},
-    "torchserve": {*BUILT, *RESERVED, *SLOW},
+    "jpeg-http": {*BUILT, *RESERVED, *SLOW, *FP32},
+    "torchserve": {*BUILT, *RESERVED, *SLOW, *FP32},
     "triton": {
-        *RESERVED, *SLOW, "build.args.TRITON_TAG", "build.target", "environment.JPEG_DECODER", "image", "pull_policy",
-        "shm_size", "ulimits.memlock", "volumes",
+        *RESERVED, *SLOW, *FP32, "build.args.TRITON_TAG", "build.target", "environment.JPEG_DECODER", "image",
+        "pull_policy", "shm_size", "ulimits.memlock", "volumes",
     },
 }  # fmt: skip
 
@@ -65,6 +68,17 @@ def test_what_runs_the_model_gets_a_gpu_or_fails(name: str) -> None:
     assert service["image"] == f"fiveway-{name}-gpu"
 
 
+@pytest.mark.parametrize("precision", get_args(Precision))
+def test_one_precision_for_all(precision: Precision) -> None:
+    """Every service is told it. NVIDIA's libraries are told in FP32 alone, and only 0: other values are reserved."""
+    services = compose("gpu", PRECISION=precision)["services"]
+    for name, service in services.items():
+        assert service["environment"].get("PRECISION", precision) == precision
+        override = "0" if precision == "fp32" and name in DIFFERENT else None
+        assert service["environment"].get("NVIDIA_TF32_OVERRIDE") == override, name
+    assert {"models", *DIFFERENT} <= {name for name, one in services.items() if "PRECISION" in one["environment"]}
+
+
 def test_a_first_start_may_build_engines() -> None:
     """Neither Docker nor the health check calls it a failure before half an hour."""
     triton = compose("gpu")["services"]["triton"]
@@ -78,9 +92,10 @@ def test_a_first_start_may_build_engines() -> None:
 
 @pytest.mark.parametrize("release", BACKEND["releases"])
 @pytest.mark.parametrize("model", MODELS_OF_PHOTOS)
-def test_every_tensorrt_key_is_known_to_the_release(model: str, release: str) -> None:
+@pytest.mark.parametrize("precision", get_args(Precision))
+def test_every_tensorrt_key_is_known_to_the_release(precision: Precision, model: str, release: str) -> None:
     """An unknown key or precision is a load error: each that we write is in the backend's own source."""
-    text = config(ImageSpec.load(model), model, "real", "gpu", "0" * 64)
+    text = config(ImageSpec.load(model), model, "real", "gpu", "0" * 64, precision)
     accelerators = text_format.Parse(text, ModelConfig()).optimization.execution_accelerators
     (tensorrt,) = accelerators.gpu_execution_accelerator
     assert set(tensorrt.parameters) <= set(BACKEND["tensorrt_keys"])

@@ -37,6 +37,7 @@ def smi(*gpus: str) -> dict[str, str]:
 # As people published it: A100, github.com/coenarrow/remote-physiology; H200 and B200, issues 3196 and 27487 of
 # github.com/sgl-project/sglang; Quadro RTX, github.com/UWrc/UWrc.github.io. The other GPUs have NVIDIA's own numbers.
 A100 = smi("NVIDIA A100-SXM4-40GB, 575.57.08, 40960 MiB, 8.0")
+T4 = smi("Tesla T4, 575.57.08, 15360 MiB, 7.5")
 
 
 class Said:
@@ -86,7 +87,8 @@ def here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
             (sys, "argv", ["doctor", "--json"]),
         ):
             monkeypatch.setattr(module, name, answer)
-        for name in ("ACCELERATOR", "TRITON_TAG", "RUNPOD_POD_ID", "VAST_CONTAINERLABEL", "EDGE_PORT", "LOCUST_PORT"):
+        unset = "ACCELERATOR PRECISION TRITON_TAG RUNPOD_POD_ID VAST_CONTAINERLABEL EDGE_PORT LOCUST_PORT"
+        for name in unset.split():
             monkeypatch.delenv(name, raising=False)
         for name, value in settings.items():
             monkeypatch.setenv(name, value)
@@ -196,6 +198,9 @@ def test_the_triton_tag(here: Here, gpu: dict[str, str], tag: str | None, level:
         ({}, {"programs": ["dockerd"]}, "docker", "warn installed, does not answer"),
         ({name: said for name, said in ENGINE.items() if name != "compose_works"}, {}, "compose", "fail 2.40"),
         ({}, {"ACCELERATOR": "tpu"}, "accelerator", "fail tpu: set ACCELERATOR"),
+        ({}, {"PRECISION": "fp8"}, "precision", "fail fp8: set PRECISION to one of fp32 tf32 fp16"),
+        ({}, {"PRECISION": "tf32"}, "precision", "fail tf32 without a GPU: leave PRECISION out"),
+        (T4, {"PRECISION": "tf32", "ACCELERATOR": "gpu"}, "precision", "fail tf32 on compute capability 7.5: set"),
         ({}, {"taken": 8089}, "port", "fail 8089 on 127.0.0.1 is taken"),
         ({}, {"BIND_ADDRESS": "10.0.0.5"}, "address", "fail BIND_ADDRESS=10.0.0.5 lets in everybody"),
     ],

@@ -23,7 +23,7 @@ def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(machine, "ENV", tmp_path / ".env")
     monkeypatch.setattr(native, "NATIVE", tmp_path / "native")
     monkeypatch.setattr(native, "ask", lambda *_: None)
-    for name in ("ACCELERATOR", "MODEL_REPOSITORY", "NATIVE_PORT"):
+    for name in ("ACCELERATOR", "MODEL_REPOSITORY", "NATIVE_PORT", "PRECISION"):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -58,6 +58,7 @@ def test_options_go_on_to_the_bench() -> None:
     [
         ("ACCELERATOR", "tpu", "ACCELERATOR is tpu"),
         ("ACCELERATOR", "gpu", "nvidia-smi shows no GPU"),
+        ("PRECISION", "fp16", "precision fp16 without a GPU"),
         ("MODEL_REPOSITORY", "./mine", "unset it, and choose a MODEL"),
         ("NATIVE_PORT", "0", "port 1 is taken"),
         ("machine", "aarch64", "this is aarch64"),
