@@ -54,6 +54,8 @@ class Parity(Record):
     """The worst cosine of an answer to the reference."""
     why: str
     """One line."""
+    factor: str = ""
+    """What explains that it does not, `precision FP16 against FP32`: the routes of its engine agree with each other."""
 
 
 class Limits(Record, kw_only=True):
@@ -107,7 +109,7 @@ class Engine(Record, kw_only=True):
     device: str
     """cpu or cuda."""
     precision: str
-    """`FP32 with TF32`: matrix products and convolutions round their inputs to 10 bits of mantissa."""
+    """FP32, FP16, or `FP32 with TF32`: matrix products and convolutions round their inputs to 10 bits of mantissa."""
     threads: int | None
     """That compute one batch; None: not known, or a GPU does."""
     instances: int

@@ -158,7 +158,11 @@ def _doubts(run: Run, cell: Cell, visits: Sequence[Visit], windows: Sequence[Win
     if parity is None:
         notes.append("its answers were not compared with a reference")
     elif not parity["agrees"]:
-        marks.append(f"its answers do not agree with the reference: {parity['why'] or 'see parity'}")
+        apart, factor = parity["why"] or "see parity", _factor(run, cell)
+        if factor:
+            notes.append(f"{factor}: its answers are not the reference's ({apart})")
+        else:
+            marks.append(f"its answers do not agree with the reference: {apart}")
     busiest = max((v.client_cpu for v in visits), default=0.0)
     if busiest > GATE:
         used = f"a load process used {share(busiest)} of a core"
@@ -269,6 +273,8 @@ def _ratio(run: Run, kind: str, a: Measured, b: Measured, measure: Literal["p50_
     engines = _unequal_engines(run, a, b)
     if engines and kind in (PROTOCOL, FORMAT):
         reasons.append(f"{engines[0]}: never called a {kind} difference")
+    elif len(factors := {_factor(run, one.cell) for one in (a, b)}) > 1:
+        reasons.append(f"{max(factors)}: their answers differ too")
     interval = _interval(estimate)
     verdict = NO_VERDICT if reasons or not interval else _verdict(interval)
     found = Ratio.of(kind, a.cell, b.cell, measure, interval, verdict)
@@ -399,6 +405,11 @@ def _unequal_engines(run: Run, a: Measured, b: Measured) -> list[str]:
     mine, other = (known[name] for name in names)
     facts = {"threads": "compute threads", "device": "device", "precision": "precision", "instances": "model instances"}
     return [f"{what}: {mine[name]} against {other[name]}" for name, what in facts.items() if mine[name] != other[name]]
+
+
+def _factor(run: Run, cell: Cell) -> str:
+    """What explains that its answers are not the reference's; empty where nothing does."""
+    return str(run.parity.get(cell.route, {}).get("factor", ""))
 
 
 def _why(a: Measured, b: Measured, engines: Sequence[str]) -> list[str]:

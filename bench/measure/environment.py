@@ -28,10 +28,12 @@ CLIENTS = (
 )  # fmt: skip
 """The libraries that a client's latency can depend on."""
 
-OF_THE_STACK = ("accelerator", "devices", "envoy_config_sha256", "providers", "services", "torchserve")
+OF_THE_STACK = (
+    "accelerator", "devices", "envoy_config_sha256", "providers", "services", "tf32_override", "torchserve",
+)  # fmt: skip
 """The host's facts that describe the servers which run on it."""
 
-OF_DOCKER = ("docker", "envoy_config_sha256", "providers", "services", "torchserve")
+OF_DOCKER = ("docker", "envoy_config_sha256", "providers", "services", "tf32_override", "torchserve")
 """The host's facts about containers, left out if the servers run without Docker."""
 
 PATIENCE_S = 5
@@ -62,7 +64,7 @@ def collect(targets: Sequence[str]) -> dict[str, Any]:
         "triton": _json(_get(f"{_triton(8000)}/v2")).get("version") if here else _version_at(targets[0]),
         "model": _model(here),
         "providers": _providers(host.get("providers") or (_asked_providers() if here else [])),
-        "engines": _engines(host.get("torchserve")) if here else None,
+        "engines": _engines(host) if here else None,
         "versions": {"python": platform.python_version()} | {name: metadata.version(name) for name in CLIENTS},
     }
 
@@ -141,21 +143,23 @@ def _asked_providers() -> list[dict[str, str]]:
     return [row for row in labelled if {"model", "provider"} <= row.keys()]
 
 
-def _engines(torchserve: Mapping[str, Any] | None) -> dict[str, dict[str, Any]]:
+def _engines(host: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Engine (Route.engine) -> what computes there, of those that say so."""
-    served = serving.now()
+    served, torchserve = serving.now(), host.get("torchserve")
+    override = os.environ.get("NVIDIA_TF32_OVERRIDE") if native() else host.get("tf32_override")
     torch = {"library": "PyTorch", "instances": 1}
     said = _json(_get(f"http://{direct_address('jpeg-http:8000')}/served")).get("photos") or {}
     found = {name: said[name] for name in ("device", "precision", "threads") if name in said}
     engines = {"jpeg-http": found and torch | found, "torchserve": torch | dict(torchserve) if torchserve else {}}
     for engine, suffix in (("onnx", ""), ("trt", "_trt")):
         if f"{served.model}{suffix}" in served.models:
-            engines[engine] = _triton_engine(f"{served.model}{suffix}")
+            engines[engine] = _triton_engine(f"{served.model}{suffix}", tf32=override != "0")
     return {name: about for name, about in engines.items() if about}
 
 
-def _triton_engine(model: str) -> dict[str, Any]:
-    """By Triton's configuration of the model, and the threads that our backend exports; {} where there is none."""
+def _triton_engine(model: str, *, tf32: bool) -> dict[str, Any]:
+    """By Triton's configuration of the model, and the threads that our backend exports; {} where there is none. `tf32`:
+    NVIDIA's libraries may use it, and the CUDA provider and TensorRT then do."""
     config = _json(_get(f"{_triton(8000)}/v2/models/{quote(model)}/config"))
     if not (groups := config.get("instance_group")):
         return {}
@@ -163,8 +167,8 @@ def _triton_engine(model: str) -> dict[str, Any]:
     kind = "gpu" if device == "cuda" else "cpu"
     accelerators = config.get("optimization", {}).get("execution_accelerators", {}).get(f"{kind}_execution_accelerator")
     modes = [one.get("parameters", {}).get("precision_mode", "FP32") for one in accelerators or ()]
-    # Both the CUDA provider and TensorRT compute FP32 in TF32 unless they are told not to.
-    precision = "FP16" if "FP16" in modes else "FP32 with TF32" if device == "cuda" else "FP32"
+    modes.append(config.get("parameters", {}).get("precision", {}).get("string_value"))  # of the graph
+    precision = "FP16" if "FP16" in modes else "FP32 with TF32" if device == "cuda" and tf32 else "FP32"
     gauges = THREADS.findall(_get(f"{_triton(8002)}/metrics")) if device == "cpu" else ()
     threads = {dict(re.findall(r'(\w+)="([^"]*)"', labels)).get("model"): int(count) for labels, count in gauges}
     return {

@@ -6,7 +6,7 @@ import pickle
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -44,8 +44,8 @@ class Job:
     """The edge, http://host:port."""
 
 
-type Agreement = tuple[Sequence[Cell], str]
-"""Whether the routes of these cells agree, asked at the edge of this host."""
+type Agreement = tuple[Sequence[Cell], str, Mapping[str, str]]
+"""Whether the routes of these cells agree, asked at the edge of this host, by the precision of each engine."""
 
 
 class Launcher:
@@ -75,9 +75,9 @@ class Launcher:
         found: Visit | LoadError = self._ask(Job(cell, window, result, self._seed, self._host))
         return replace(result, problem=str(found)) if isinstance(found, LoadError) else found
 
-    def parity(self, cells: Sequence[Cell]) -> dict[str, dict[str, Any]]:
-        """Route -> {"agrees", "cosine", "why"}; raises LoadError."""
-        found: dict[str, dict[str, Any]] | LoadError = self._ask((cells, self._host))
+    def parity(self, cells: Sequence[Cell], precisions: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+        """See parity.check; raises LoadError."""
+        found: dict[str, dict[str, Any]] | LoadError = self._ask((cells, self._host, precisions))
         if isinstance(found, LoadError):
             raise LoadError(f"the answers could not be compared: {found}")
         return found

@@ -27,9 +27,10 @@ def carry_out(
     visits = dict(run.cells)
     model, made = served_model(), 0
     again = AGAIN * plan.blocks * len(plan.cells) if plan.method == FAIR else 0.0
+    precisions = {name: engine["precision"] for name, engine in (environment.get("engines") or {}).items()}
     try:
         progress.say("Comparing the answers of the routes")
-        run.parity = load.parity(plan.cells)
+        run.parity = load.parity(plan.cells, precisions)
         silent = {route for route, found in run.parity.items() if found["cosine"] is None}
         if silent == {cell.route for cell in plan.cells}:
             why = next(iter(run.parity.values()))["why"]
@@ -61,7 +62,7 @@ def carry_out(
                     )
             save(run)
         if plan.method == FAIR:
-            _still_agree(run, load.parity(plan.cells))
+            _still_agree(run, load.parity(plan.cells, precisions))
         run.ended = FINISHED
     except KeyboardInterrupt:
         run.ended = INTERRUPTED

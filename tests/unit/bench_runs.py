@@ -132,7 +132,7 @@ def synthetic_run(
             latencies = median * np.exp(rng.normal(0, call_sd, calls))
             visits[cell].append(visit(cell, block, position, latencies))
     options = {"blocks": blocks, "seconds": 8, "warm_up": 2, "quick": False, "seed": 1}
-    parity = {route: {"agrees": True, "cosine": 0.9999, "why": ""} for route in routes.values()}
+    parity = {route: {"agrees": True, "cosine": 0.9999, "why": "", "factor": ""} for route in routes.values()}
     measured = options, {"engines": ENGINES}, parity, list(visits.items())
     return Run(study, "2026-01-02T03:04:05Z", method, *measured, ended="finished")
 

@@ -199,6 +199,25 @@ def test_a_route_that_disagrees_gets_no_verdict() -> None:
     assert ratio(analysis).verdict == NO_VERDICT
 
 
+def test_answers_that_precision_alone_explains_are_a_factor() -> None:
+    """Not a mark: routes of that engine are compared with each other, and with another engine the factor is named."""
+    run = pair(names=("onnx-http", "onnx-grpc", "trt-http", "trt-grpc", "jpeg-http"), slower={"trt-grpc": 1.3})
+    factor = "precision FP16 against FP32"
+    apart = {"agrees": False, "cosine": 0.99, "why": "cosine to jpeg-http is 0.99", "factor": factor}
+    run.parity |= {"trt-http": apart, "trt-grpc": apart}
+    run.environment = {"engines": ENGINES | {"trt": ENGINE | {"precision": "FP16"}}}
+    analysis = analyse(run)
+    assert not any(one.marks for one in analysis.cells)
+    assert f"{factor}: its answers are not the reference's" in cell(analysis, "trt-http").notes[0]
+    found = {(one.kind, one.a_name, one.b_name): one for one in analysis.ratios if one.main}
+    assert found["protocol", "trt-grpc", "trt-http"].verdict == "higher"
+    assert found["protocol", "onnx-grpc", "onnx-http"].verdict == SAME
+    assert "precision: FP16 against FP32: never called" in found["format", "trt-http", "jpeg-http"].text
+    (other,) = (one for one in found.values() if (one.a_name, one.b_name) == ("trt-http", "onnx-http"))
+    assert other.verdict == NO_VERDICT
+    assert f"{factor}: their answers differ too" in other.text
+
+
 def test_a_real_difference_is_a_verdict() -> None:
     """Slower is `higher` by p50 and `lower` by throughput, each in words with the interval; equals have no reason. Two
     names of one route are one pair of the kind `same`."""

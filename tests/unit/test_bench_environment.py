@@ -136,22 +136,36 @@ def test_every_source_ends_up_in_its_field(collected: Collect) -> None:
     assert found["engines"] == {"onnx": onnx, "jpeg-http": torch, "torchserve": torch | {"threads": 1}}
 
 
+TENSORRT = {"name": "tensorrt", "parameters": {"precision_mode": "FP32"}}
+
+
 @pytest.mark.parametrize(
-    ("accelerators", "library", "precision"),
+    ("accelerators", "graph", "override", "library", "precision"),
     [
-        ([], "ONNX Runtime", "FP32 with TF32"),
-        ([{"name": "tensorrt"}], "ONNX Runtime with tensorrt", "FP32 with TF32"),
-        ([{"name": "tensorrt", "parameters": {"precision_mode": "FP16"}}], "ONNX Runtime with tensorrt", "FP16"),
+        ([], "", "", "ONNX Runtime", "FP32 with TF32"),
+        ([], "", None, "ONNX Runtime", "FP32 with TF32"),
+        ([], "", "0", "ONNX Runtime", "FP32"),
+        ([TENSORRT], "", "", "ONNX Runtime with tensorrt", "FP32 with TF32"),
+        ([TENSORRT], "", "0", "ONNX Runtime with tensorrt", "FP32"),
+        ([TENSORRT | {"parameters": {"precision_mode": "FP16"}}], "", "0", "ONNX Runtime with tensorrt", "FP16"),
+        ([], "FP16", "", "ONNX Runtime", "FP16"),
     ],
 )
-def test_a_gpu_computes_in_what_its_provider_does_by_default(
-    accelerators: list[dict[str, Any]], library: str, precision: str, collected: Collect
+def test_a_gpu_computes_in_what_its_graph_and_nvidias_libraries_say(
+    accelerators: list[dict[str, Any]],
+    graph: str,
+    override: str | None,
+    library: str,
+    precision: str,
+    collected: Collect,
 ) -> None:
-    """Threads of the CPU say nothing there."""
-    about = {"instance_group": [{"count": 2, "kind": "KIND_GPU"}]}
-    about["optimization"] = {"execution_accelerators": {"gpu_execution_accelerator": accelerators}}  # type: ignore[assignment]
+    """TF32 is their default, which the variable of Triton's container may forbid. Threads of the CPU say nothing
+    there."""
+    about: dict[str, Any] = {"instance_group": [{"count": 2, "kind": "KIND_GPU"}]}
+    about["optimization"] = {"execution_accelerators": {"gpu_execution_accelerator": accelerators}}
+    about["parameters"] = {"precision": {"string_value": graph}} if graph else {}
     pages = PAGES | {"http://triton:8000/v2/models/m/config": json.dumps(about)}
-    found = collected("edge", pages=pages)["engines"]["onnx"]
+    found = collected("edge", host=HOST | {"tf32_override": override}, pages=pages)["engines"]["onnx"]
     said = {"library": library, "device": "cuda", "precision": precision, "threads": None, "instances": 2}
     assert found == said
 
@@ -211,6 +225,7 @@ def test_host_facts_are_what_git_docker_and_nvidia_smi_say(tmp_path: Path) -> No
         docker=f"""case "$*" in
 *"ps --quiet") echo c1 ;;
 inspect*c1) echo '{running}' ;;
+*"triton sh -c"*) echo 0 ;;
 *"triton providers") printf 'MODEL VERSION PROVIDER NODES\\nm 1 CPUExecutionProvider 57\\n' ;;
 version*) printf '%s' 'a "b" \\c' ;;
 esac""",
@@ -221,3 +236,4 @@ esac""",
     assert facts["services"] == [json.loads(running)]
     assert facts["providers"] == [{"model": "m", "provider": "CPUExecutionProvider", "nodes": 57}]
     assert facts["devices"] == [{"name": "NVIDIA A100-SXM4-80GB", "driver": "550.54.15"}]
+    assert facts["tf32_override"] == "0"

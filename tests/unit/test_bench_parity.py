@@ -33,6 +33,8 @@ def vectors(answer: str, numbers: Sequence[int]) -> "np.ndarray[Any, Any]":
     noise = np.random.default_rng(99).normal(size=right.shape).astype(np.float32)
     return {
         "noise": right + np.float32(0.1) * noise,
+        "coarse": right + np.float32(0.01) * noise,
+        "bent": right + np.float32(0.1) * np.roll(right, 1, axis=1),
         "rounded": right.astype(np.float16).astype(np.float32) * 3,
         "reversed": right[::-1],
         "narrow": right[:, :5],
@@ -79,7 +81,7 @@ def main() -> None:
         ]
         if case["answers"]:
             play(parity, case["answers"])
-        found[name] = parity.check(cells, case["host"])
+        found[name] = parity.check(cells, case["host"], case.get("precisions", {}))
         mock.patch.stopall()
     print(json.dumps(found))
 
@@ -91,6 +93,19 @@ PLAYED = {
     "reference down": {JPEG: "down", TENSOR: "right", "typed-http": "right"},
     "one is left": {JPEG: "down", TENSOR: "right"},
     "never built": {JPEG: "right", TENSOR: "right"},
+    # Of one precision, of two, and of two where the routes of an engine do not agree.
+    **{name: {JPEG: "right", TENSOR: answer} for name, answer in (("fp32", "coarse"), ("tf32", "coarse"))},
+    "fp16": {JPEG: "right", TENSOR: "bent", "onnx-grpc": "bent"},
+    "fp16 apart": {JPEG: "right", TENSOR: "bent", "onnx-grpc": "reversed"},
+    "fp16 both": {JPEG: "right", TENSOR: "bent"},
+    "fp16 nan": {JPEG: "right", TENSOR: "nan"},
+    "decoded": {JPEG: "right", "onnx-jpeg-http": "coarse"},
+}
+PRECISIONS = {
+    **{name: {"jpeg-http": "FP32", "onnx": "FP16"} for name in ("fp16", "fp16 apart", "fp16 nan")},
+    **{name: {"jpeg-http": "FP32", "onnx": "FP32"} for name in ("fp32", "decoded")},
+    "tf32": {"jpeg-http": "FP32", "onnx": "FP32 with TF32"},
+    "fp16 both": {"jpeg-http": "FP16", "onnx": "FP16"},
 }
 # Of a case: the route, whether it agrees, whether there is a cosine, and a word of why.
 VERDICTS = [
@@ -108,6 +123,11 @@ VERDICTS = [
     ("one is left", TENSOR, True, True, "to onnx-http"),
     ("never built", TENSOR, False, False, "docker compose up models"),
     ("never built", JPEG, True, True, ""),
+    ("fp32", TENSOR, False, True, "below 0.99999"),
+    ("tf32", TENSOR, True, True, ""),
+    ("decoded", "onnx-jpeg-http", True, True, ""),
+    *[(f"fp16{more}", TENSOR, False, True, "below 0.999:") for more in ("", " apart", " both")],
+    ("fp16 nan", TENSOR, False, False, "zeros or NaN"),
 ]
 
 
@@ -118,7 +138,12 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Verdicts]:
     nothing = tmp_path_factory.mktemp("nothing")
     declare(nothing, "unknown")
     cases = {
-        name: {"artifacts": str(built), "host": "http://played:1", "answers": answers}
+        name: {
+            "artifacts": str(built),
+            "host": "http://played:1",
+            "answers": answers,
+            "precisions": PRECISIONS.get(name, {}),
+        }
         for name, answers in PLAYED.items()
     }
     cases["never built"]["artifacts"] = str(nothing)
@@ -141,9 +166,16 @@ def test_answers_are_held_against_the_first_jpeg_route_that_answers(
     answer has no cosine, and costs its own route only."""
     verdict = found[case][route]
     assert (verdict["agrees"], verdict["cosine"] is not None) == (agrees, compared)
-    assert not compared or (verdict["cosine"] >= 0.999) is agrees
+    assert not compared or (verdict["cosine"] >= (0.99999 if case == "fp32" else 0.999)) is agrees
     assert words in verdict["why"]
     assert "\n" not in verdict["why"]
+
+
+def test_a_disagreement_that_precision_explains_names_it(found: dict[str, Verdicts]) -> None:
+    """If the engines' precisions differ, and the routes of that engine agree with each other."""
+    named = {(case, route) for case, routes in found.items() for route, one in routes.items() if one["factor"]}
+    assert named == {("fp16", TENSOR), ("fp16", "onnx-grpc"), ("fp16 apart", TENSOR)}
+    assert found["fp16"][TENSOR]["factor"] == "precision FP16 against FP32"
 
 
 @pytest.mark.parametrize("name", ROUTES)

@@ -31,7 +31,7 @@ class Load:
         self.made += 1
         return Visit(block, position, "now", requests=self.made)
 
-    def parity(self, cells: object) -> dict[str, Any]:
+    def parity(self, cells: object, precisions: object) -> dict[str, Any]:
         return dict(self._parity)
 
 
@@ -97,8 +97,9 @@ def test_a_route_that_is_down_is_left_out_and_named() -> None:
 def test_a_route_that_changes_its_answers_gets_no_verdict() -> None:
     """It agreed before the run and not after: its parity says so."""
     load = Load()
-    answers = iter([load.parity(None), {"onnx-http": AGREES, "onnx-grpc": AGREES | {"agrees": False, "why": "0.2"}}])
-    load.parity = lambda _: next(answers)  # type: ignore[assignment]
+    later = {"onnx-http": AGREES, "onnx-grpc": AGREES | {"agrees": False, "why": "0.2"}}
+    answers = iter([load.parity(None, None), later])
+    load.parity = lambda *_: next(answers)  # type: ignore[method-assign]
     found, _ = run(load)
     assert found.parity["onnx-http"] == AGREES
     assert found.parity["onnx-grpc"]["why"] == "after the run it no longer agreed: 0.2"

@@ -53,7 +53,7 @@ def test_the_pan_is_deterministic_and_moves() -> None:
 def test_every_row_gives_the_same_frame(folder: Path) -> None:
     """The inverted one: bit for bit, and as JPEG close to it; nothing of it is left in the shared folder."""
     with Launcher("http://127.0.0.1:1", seed=1) as load:
-        found = load.parity(FRAMES.cells(True))
+        found = load.parity(FRAMES.cells(True), {})
     assert set(found) == set(ROWS)
     assert all(one["agrees"] for one in found.values())
     assert {name for name, one in found.items() if "on average within 4" in one["why"]} == {"frames-http-jpeg"}
