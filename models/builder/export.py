@@ -17,7 +17,7 @@ import onnxruntime
 import torch
 
 from gateways.core.manifest import SCHEMA
-from models.builder import half, parity, repository, tensors
+from models.builder import half, parity, profile, repository, tensors
 from models.builder.currency import DECODER, HANDLER, Accelerator, Precision, digests, photos, sha256
 from models.builder.sources import Loaded, Origin, labels, load
 from models.builder.spec import ImageSpec, Spec, TensorsSpec
@@ -150,10 +150,16 @@ def triton(
     """
     models = directory / "repository"
     file, twin = (models / name / "1" / "model.onnx" for name in (spec.name, f"{spec.name}_trt"))
+    shapes = {"image": [repository.MAX_BATCH, *repository.image_shape(spec)]}
+    if unknown := profile.unknown(file, shapes, directory) if accelerator == "gpu" else []:
+        why = f"the shape of {unknown[0]} does not follow from the batch"
+        print(f"models: {spec.name}_trt has no TensorRT profile: {why}", flush=True)
     for path, checksum in ((file, ""), (twin, sha256(file))):
         folder = path.parents[1]
         path.parent.mkdir(parents=True, exist_ok=True)
-        text = repository.config(spec, folder.name, loaded.weights, accelerator, checksum, precision)
+        text = repository.config(
+            spec, folder.name, loaded.weights, accelerator, checksum, precision, profiled=not unknown
+        )
         (folder / "config.pbtxt").write_text(text)
         if spec.labels:
             shutil.copyfile(directory / "labels.txt", folder / "labels.txt")

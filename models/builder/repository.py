@@ -57,12 +57,15 @@ def config(
     accelerator: Accelerator,
     checksum: str = "",
     precision: Precision = "fp32",
+    *,
+    profiled: bool = True,
 ) -> str:
-    """config.pbtxt of the model called `name`; with the SHA-256 of its model.onnx, of the accelerated one.
+    """config.pbtxt of the model called `name`; with the SHA-256 of its model.onnx, of the accelerated one. `profiled`:
+    TensorRT is told the batches (profile.py says which graphs it may be told them for).
 
     It states no instance kind: Triton takes the GPU where it sees one.
     """
-    shape = _image(spec)
+    shape = image_shape(spec)
     # Nothing else in a config says what a graph computes in: the bench reads this.
     said = {"weights": weights} | ({"precision": "FP16"} if precision == "fp16" else {})
     about = {
@@ -79,7 +82,7 @@ def config(
         about["model_warmup"] = [{"name": f"batch {n}", "batch_size": n, "inputs": zeros} for n in WARM_BATCHES]
     if checksum:
         # Only one of them: NVIDIA's backend would give a GPU instance's graph to OpenVINO too if it were named.
-        one = [_tensorrt(shape, checksum, precision)] if accelerator == "gpu" else [{"name": "openvino"}]
+        one = [_tensorrt(shape, checksum, precision, profiled)] if accelerator == "gpu" else [{"name": "openvino"}]
         about["optimization"] = {"execution_accelerators": {f"{accelerator}_execution_accelerator": one}}
     return text(spec.name, about)
 
@@ -91,7 +94,7 @@ def jpeg_configs(spec: ImageSpec) -> dict[str, str]:
         "name": preprocess,
         "backend": "python",
         "input": [jpeg],
-        "output": [tensor("image", "FP32", _image(spec))],
+        "output": [tensor("image", "FP32", image_shape(spec))],
         # What is waiting is decoded together, by as many threads as there are cores.
         "dynamic_batching": batching(),
         "instance_group": [{"count": 1, "kind": "KIND_CPU"}],
@@ -108,7 +111,8 @@ def jpeg_configs(spec: ImageSpec) -> dict[str, str]:
     return {preprocess: text(spec.name, first), whole: text(spec.name, both)}
 
 
-def _image(spec: ImageSpec) -> list[int]:
+def image_shape(spec: ImageSpec) -> list[int]:
+    """Of one photo, as the model takes it."""
     return [3, spec.preprocess.crop, spec.preprocess.crop]
 
 
@@ -122,7 +126,7 @@ def _step(model: str, inputs: Iterable[str], outputs: Iterable[str]) -> dict[str
     return {"model_name": model, "model_version": -1, **maps}
 
 
-def _tensorrt(shape: list[int], checksum: str, precision: Precision) -> dict[str, Any]:
+def _tensorrt(shape: list[int], checksum: str, precision: Precision, profiled: bool) -> dict[str, Any]:
     """Every dynamic input needs all three shapes, else a batch outside of them rebuilds the engine.
 
     The caches are keyed by the model and the precision (an engine that was built with TF32 must not run without it);
@@ -135,7 +139,7 @@ def _tensorrt(shape: list[int], checksum: str, precision: Precision) -> dict[str
         for cache in ("engine", "timing")
         for key, value in (("enable", "1"), ("path", f"/tmp/tensorrt/{checksum[:16]}-{precision}"))
     }
-    profiles = {f"trt_profile_{name}_shapes": f"image:{batch}x{image}" for name, batch in batches.items()}
+    profiles = {f"trt_profile_{name}_shapes": f"image:{batch}x{image}" for name, batch in batches.items() if profiled}
     # Of an FP32 graph: TF32 is on in TensorRT unless NVIDIA_TF32_OVERRIDE=0, which has no option of its own here.
     mode = "FP16" if precision == "fp16" else "FP32"
     return {"name": "tensorrt", "parameters": {"precision_mode": mode, **caches, **profiles}}

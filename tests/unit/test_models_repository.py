@@ -12,12 +12,12 @@ from msgspec.structs import replace
 from tritonclient.grpc.model_config_pb2 import DataType, ModelConfig
 
 from locustfiles.study_routes.fiveway import BATCHES, CONCURRENCY
-from models.builder import tensors
+from models.builder import profile, tensors
 from models.builder.currency import Accelerator, Precision
 from models.builder.hub import Unreachable
 from models.builder.repository import MAX_BATCH, config
 from models.builder.spec import BuildError, ImageSpec, Input, TensorsSpec, Weights
-from tests.stack.onnx_models import write
+from tests.stack.onnx_models import Node, Tensors, write
 
 CHECKSUM = "0123456789abcdef" * 4
 MODELS = ("efficientnet_lite0", "openclip_vit_b32")
@@ -79,6 +79,31 @@ def test_each_precision_has_engines_of_its_own(precision: Precision, mode: str) 
     for model in models:
         assert model.parameters["precision"].string_value == ("FP16" if mode == "FP16" else "")
         assert {tensor.data_type for tensor in (*model.input, *model.output)} == {DataType.TYPE_FP32}
+
+
+def test_without_a_profile_tensorrt_makes_its_own() -> None:
+    text = config(ImageSpec.load(MODELS[0]), MODELS[0], "real", "gpu", CHECKSUM, profiled=False)
+    (tensorrt,) = text_format.Parse(text, ModelConfig()).optimization.execution_accelerators.gpu_execution_accelerator
+    assert not [key for key in tensorrt.parameters if "profile" in key]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "inputs", "unknown"),
+    [
+        ([("Identity", ["image"], "y", {})], {}, []),
+        # A shape that is computed, from the input's own.
+        ([("Shape", ["image"], "s", {}), ("ConstantOfShape", ["s"], "y", {})], {}, []),
+        ([("NonZero", ["image"], "at", {}), ("Cast", ["at"], "y", {"to": 1})], {}, ["at", "y"]),
+        ([("Add", ["image", "more"], "y", {})], {"more": ("FP32", ["k", 3])}, ["more"]),
+    ],
+)
+def test_a_profile_covers_what_follows_from_the_image(
+    tmp_path: Path, nodes: list[Node], inputs: Tensors, unknown: list[str]
+) -> None:
+    """Not a shape that depends on values, and not an input that it does not name."""
+    image: Tensors = {"image": ("FP32", ["batch", 3])}
+    write(tmp_path / "m", nodes, {**image, **inputs}, {"y": ("FP32", ["batch", "width"])}, file="m.onnx")
+    assert profile.unknown(tmp_path / "m" / "m.onnx", {"image": [32, 3]}, tmp_path) == unknown
 
 
 SPEC = TensorsSpec(name="small", kind="tensors", weights=Weights(file="package/model.onnx"))

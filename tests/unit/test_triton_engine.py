@@ -76,24 +76,28 @@ def test_without_tensorrts_libraries_the_model_is_refused(monkeypatch: pytest.Mo
     assert names({}) == [CUDA, CPU]
 
 
-provider_of = runpy.run_path(str(ROOT / "servers/triton/providers"))["provider_of"]
+providers_of = runpy.run_path(str(ROOT / "servers/triton/providers"))["providers_of"]
+ENGINE = "TensorrtExecutionProvider_TRTKernel_graph_main_graph_1234_{}"
 
 
 @pytest.mark.parametrize(
     ("kind", "asked", "built", "says"),
     [
-        ("KIND_GPU", True, 2, ("TensorrtExecutionProvider", 2)),
-        ("KIND_GPU", True, 0, ("CUDAExecutionProvider", 0)),
-        ("KIND_GPU", False, 0, ("CUDAExecutionProvider", 0)),
-        ("KIND_CPU", True, 2, ("CPUExecutionProvider", 0)),
+        ("KIND_GPU", True, ["0_0_fp16_sm80"], {TENSORRT: 1}),
+        ("KIND_GPU", True, ["0_0_fp16_sm80", "0_0_sm80"], {TENSORRT: 1}),
+        ("KIND_GPU", True, ["0_0_fp16_sm80", "1_1_fp16_sm80"], {TENSORRT: 2, CUDA: 0}),
+        ("KIND_GPU", True, [], {CUDA: 0}),
+        ("KIND_GPU", False, ["0_0_sm80"], {CUDA: 0}),
+        ("KIND_CPU", True, ["0_0_sm80"], {CPU: 0}),
     ],
 )
 def test_tensorrt_is_said_only_where_it_built_engines(
-    tmp_path: Path, kind: str, asked: bool, built: int, says: Any
+    tmp_path: Path, kind: str, asked: bool, built: list[str], says: dict[str, int]
 ) -> None:
-    """Asked for and not used it would be a wrong label; on a CPU instance it is neither."""
-    for number in range(built):
-        (tmp_path / f"{number}.engine").touch()
+    """Asked for and not used it would be a wrong label; on a CPU instance it is neither. Several pieces mean that CUDA
+    runs what is between them; the same piece in two precisions is one."""
+    for piece in built:
+        (tmp_path / f"{ENGINE.format(piece)}.engine").touch()
     tensorrt = {"name": "tensorrt", "parameters": {"trt_engine_cache_path": str(tmp_path)}}
     accelerators = {"execution_accelerators": {"gpu_execution_accelerator": [tensorrt] if asked else []}}
-    assert provider_of({"instance_group": [{"kind": kind}], "optimization": accelerators}) == says
+    assert dict(providers_of({"instance_group": [{"kind": kind}], "optimization": accelerators})) == says
