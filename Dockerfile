@@ -10,9 +10,10 @@
 # Our own code comes compiled from the stage `code`: a changed line is compiled once, and rebuilds only the images with
 # that file.
 
-# Set by compose/servers.gpu.yaml: which PyTorch, and which release of Triton.
+# Set by compose/servers.gpu.yaml: which PyTorch, and which release of Triton. TRITON_IMAGE is set by compose/tests.yaml.
 ARG ACCELERATOR=cpu
 ARG TRITON_TAG=25.06-py3
+ARG TRITON_IMAGE=nvcr.io/nvidia/tritonserver:${TRITON_TAG}
 
 # ---------------------------------------------------------------- python
 FROM debian:trixie-slim AS python
@@ -112,9 +113,32 @@ RUN --mount=type=secret,id=ca pip-install /tmp/dali.txt --target /dali
 FROM triton AS triton-dali
 COPY --from=dali-files /dali /opt/tritonserver/backends/dali/wheel/dali
 
+# For tests, in the place of NVIDIA's image: the light server in the layout of theirs (build.py in triton-inference-server/server), their
+# user, environment and entrypoint's form, and the nvidia-smi that the container toolkit mounts. Python is 3.11, theirs 3.12.
+FROM debian:bookworm-slim AS triton-stand-in
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends libpython3.11 libstdc++6 python3 python3-pip zlib1g \
+    && rm -rf /var/lib/apt/lists/* \
+    && useradd --uid 1000 triton-server
+COPY --from=triton-files /files /
+COPY servers/triton/backends /app/servers/triton/backends
+RUN ln -s /opt/pytriton/tritonserver /opt/tritonserver \
+    && ln -s /app/servers/triton/backends/onnxruntime /opt/tritonserver/backends/ \
+    && rm -r /usr/local/lib/python3.11/dist-packages/PIL /usr/local/lib/python3.11/dist-packages/app.pth \
+    && mkdir /opt/nvidia \
+    && printf '#!/bin/bash\necho "NVIDIA entrypoint: stand-in"\nexec "$@"\n' >/opt/nvidia/nvidia_entrypoint.sh \
+    && printf '#!/bin/sh\necho "NVIDIA Test 1 (16 GB), 575.00"\n' >/usr/bin/nvidia-smi \
+    && chmod +x /opt/nvidia/nvidia_entrypoint.sh /usr/bin/nvidia-smi
+ENV PATH=/opt/tritonserver/bin:$PATH \
+    PIP_BREAK_SYSTEM_PACKAGES=1 \
+    PYTHONPATH=/opt/tritonserver/backends/dali/wheel/dali:
+WORKDIR /opt/tritonserver
+ENTRYPOINT ["/opt/nvidia/nvidia_entrypoint.sh"]
+
 # NVIDIA's server with its own backends. Ours in it are only the start, the health check, the command `providers`, and
 # the decoding of photos in its Python backend. Not run on a GPU yet.
-FROM nvcr.io/nvidia/tritonserver:${TRITON_TAG} AS triton-gpu
+# hadolint ignore=DL3006
+FROM ${TRITON_IMAGE} AS triton-gpu
 ARG TRITON_TAG
 RUN install -d -o 65532 -g 65532 /engines
 COPY requirements/triton-jpeg.txt /tmp/

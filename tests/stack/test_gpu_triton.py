@@ -1,10 +1,15 @@
 """What ACCELERATOR=gpu makes of Triton, on the real server without a GPU: configs, warm-up, the start script.
 
 The light image takes the part of NVIDIA's. Only what names the GPU is made up: the `nvidia-smi` that the script asks.
+Slow: the same of the image `triton-gpu`, built on a stand-in for NVIDIA's (Dockerfile), in the service that Compose
+renders for a GPU, but for the request of the device.
 """
 
+import json
 import subprocess
-from collections.abc import Iterator
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -13,13 +18,16 @@ import tritonclient.grpc
 from google.protobuf import text_format
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
-from chaos.docker import docker, wait_until
+from chaos.docker import docker, inspect, wait_until
+from gateways.core.serving import Serving
+from models.builder import profile
 from models.builder.export import triton_jpeg
-from models.builder.repository import WARM_BATCHES, config
+from models.builder.repository import MAX_BATCH, WARM_BATCHES, config, image_shape
 from models.builder.spec import ImageSpec
-from tests.clients import files, tensor
+from tests.clients import ARTIFACTS, MODEL, files, tensor
+from tests.repository import compose
 from tests.stack.onnx_models import Node, Tensors, write
-from tests.stack.test_triton_backend import IMAGE, address, serving
+from tests.stack.test_triton_backend import IMAGE, serving
 
 SPEC = ImageSpec.load("efficientnet_lite0")
 CHECKSUM = "c" * 64
@@ -28,6 +36,7 @@ SMI = "#!/bin/sh\necho 'NVIDIA Test 1 (16 GB), 575.00'\n"
 SERVER = "/opt/pytriton/tritonserver"
 # What NVIDIA's image has by itself.
 OWN = [f"--backend-directory={SERVER}/backends", "--backend-config=python,stub-timeout-seconds=120"]
+STAND_IN = "fiveway-triton-gpu-test"
 
 
 def make_volumes(folder: Path) -> None:
@@ -48,11 +57,9 @@ def make_volumes(folder: Path) -> None:
     (folder / "smi" / "nvidia-smi").chmod(0o755)
 
 
-@pytest.fixture(scope="module")
-def triton(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The name of a container that was started as in GPU mode, and answers."""
-    folder = tmp_path_factory.mktemp("gpu")
-    make_volumes(folder)
+@contextmanager
+def light(folder: Path) -> Iterator[str]:
+    """The name of a container of the light image that was started as in GPU mode."""
     environment = {
         "DEVICE": "cuda", "TRITON_TAG": "24.10-py3", "MODEL_REPOSITORY": "/repository", "ENGINES": "/tmp/engines",
         "JPEG_DECODER": "dali", "PATH": f"/smi:{SERVER}/bin:/usr/local/bin:/usr/bin:/bin",
@@ -64,8 +71,57 @@ def triton(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield name
 
 
+@contextmanager
+def as_composed(folder: Path) -> Iterator[str]:
+    """The name of the container that Compose starts with ACCELERATOR=gpu, healthy; in a project of its own."""
+    model = compose("gpu")
+    service = model["services"]["triton"] | {"image": STAND_IN, "pull_policy": "never"}
+    for needless in ("build", "depends_on"):
+        del service[needless]
+    resources = service["deploy"]["resources"]
+    service["deploy"] = {"resources": {"limits": resources["limits"]}}
+    project = f"test-triton-gpu-{uuid.uuid4().hex[:8]}"
+    wiring = {"networks": {"inside": {"internal": True}}, "volumes": {"artifacts": {}, "engines": {}}}
+    file = folder / "compose.json"
+    file.write_text(json.dumps({"services": {"triton": service}, "configs": model["configs"], **wiring}))
+    models = tuple(path.name for path in (folder / "repository").iterdir())
+    Serving(SPEC.name, f"{SPEC.name}_trt", images=True, models=models).write(folder)
+    ours = ("compose", f"--project-name={project}", f"--file={file}")
+    try:
+        docker(*ours, "create")
+        # The service has the artefacts read-only, so another container writes them.
+        writer = docker("create", f"--volume={project}_artifacts:/artifacts", STAND_IN).strip()
+        docker("cp", f"{folder}/.", f"{writer}:/artifacts")
+        docker("rm", writer)
+        docker(*ours, "up", "--detach", "--wait", timeout=300)
+        yield docker(*ours, "ps", "--quiet").strip()
+    finally:
+        print(docker(*ours, "logs", "--no-log-prefix"))
+        docker(*ours, "down", "--volumes")
+
+
+Start = Callable[[Path], AbstractContextManager[str]]
+
+
+@pytest.fixture(scope="module", params=[light, pytest.param(as_composed, marks=pytest.mark.slow)])
+def start(request: pytest.FixtureRequest) -> Start:
+    found: Start = request.param
+    return found
+
+
+@pytest.fixture(scope="module")
+def triton(start: Start, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A container that was started as in GPU mode, and answers."""
+    folder = tmp_path_factory.mktemp("gpu")
+    make_volumes(folder)
+    with start(folder) as name:
+        yield name
+
+
 def client(name: str) -> tritonclient.grpc.InferenceServerClient:
-    return tritonclient.grpc.InferenceServerClient(address(name, 8001))
+    networks = inspect(name)[0]["NetworkSettings"]["Networks"].values()
+    (address,) = (network["IPAddress"] for network in networks)
+    return tritonclient.grpc.InferenceServerClient(f"{address}:8001")
 
 
 @pytest.mark.parametrize("model", CONFIGS)
@@ -88,8 +144,9 @@ def test_ready_means_that_every_batch_has_run(triton: str, model: str) -> None:
 
 def test_engines_have_a_folder_per_gpu_driver_and_release(triton: str) -> None:
     """It lies where config.pbtxt says; its name is what an engine depends on, in letters that a path likes."""
-    wanted = "/tmp/engines/NVIDIA-Test-1-16-GB-575.00-24.10-py3"
-    assert docker("exec", triton, "readlink", "/tmp/tensorrt").strip() == wanted
+    wanted = 'echo "${ENGINES:-/engines}/NVIDIA-Test-1-16-GB-575.00-$TRITON_TAG"'
+    assert docker("exec", triton, "readlink", "/tmp/tensorrt") == docker("exec", triton, "sh", "-c", wanted)
+    assert docker("exec", triton, "stat", "--format=%u", "/tmp/tensorrt/").strip() == "65532"
 
 
 def test_the_log_says_how_the_start_went(triton: str) -> None:
@@ -111,6 +168,26 @@ def test_without_dali_pillow_decodes_and_it_is_said(triton: str, photo: bytes) -
     # As with NVIDIA's own backend, which counts nothing: an ensemble and its first step have no execution provider.
     ask = "import runpy; print(*(row[0] for row in runpy.run_path('/usr/local/bin/providers')['configured']()))"
     assert set(docker("exec", triton, "python3", "-c", ask).split()) == set(CONFIGS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("start", [as_composed], indirect=True)
+def test_the_gpu_image_runs_as_our_user_on_files_that_it_cannot_change(triton: str) -> None:
+    """NVIDIA's entrypoint comes first and leaves: the server is a child of init. Nothing in the image is the user's."""
+    assert docker("logs", triton).startswith("NVIDIA entrypoint: stand-in\n")
+    assert docker("top", triton, "-eo", "uid,args").count("nvidia_entrypoint.sh") == 1  # init's own argument
+    users = {line.split()[0] for line in docker("top", triton, "-eo", "uid,args").splitlines()[1:]}
+    assert users == {"65532"}
+    assert inspect(triton)[0]["State"]["Health"]["Status"] == "healthy"
+    writable = "find / -xdev ( -user 65532 -o -perm -o=w ) ! -type l ! -type c ! -path /proc* ! -path /tmp"
+    assert docker("exec", triton, *writable.split()) == ""
+
+
+def test_a_profile_of_the_batch_covers_the_served_model(tmp_path: Path) -> None:
+    """docs/gpu.md says of which models that was seen."""
+    path = ARTIFACTS / MODEL / "repository" / MODEL / "1" / "model.onnx"
+    shapes = {"image": [MAX_BATCH, *image_shape(ImageSpec.load(MODEL))]}
+    assert profile.unknown(path, shapes, tmp_path) == []
 
 
 def test_without_a_gpu_it_does_not_start() -> None:

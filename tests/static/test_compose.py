@@ -122,7 +122,7 @@ def test_start_order_follows_health() -> None:
 def test_every_target_and_base_image_is_pinned() -> None:
     """Each `FROM` names a stage of this file or an image with a tag that is not `latest`; each build target exists."""
     source = (ROOT / "Dockerfile").read_text()
-    for name, default in re.findall(r"^ARG (\w+)=(\S+)", source, re.M):
+    for name, default in reversed(re.findall(r"^ARG (\w+)=(\S+)", source, re.M)):  # one may use those above it
         source = source.replace(f"${{{name}}}", default)
     stages: set[str] = set()
     for image, stage in re.findall(r"^FROM (\S+)(?: AS (\S+))?", source, re.M):
