@@ -30,7 +30,10 @@ class Stages:
         finally:
             self.add(name, (perf_counter() - start) * 1e3)
 
+    def until_now(self) -> dict[str, float]:
+        """Each stage in milliseconds, and `total`."""
+        return {**self._ms, "total": (perf_counter() - self._start) * 1e3}
+
     def header(self) -> str:
         """E.g. `preprocess;dur=0.812, queue;dur=0.100, compute;dur=15.200, total;dur=16.900`."""
-        total = (perf_counter() - self._start) * 1e3
-        return ", ".join(f"{name};dur={ms:.3f}" for name, ms in [*self._ms.items(), ("total", total)])
+        return ", ".join(f"{name};dur={ms:.3f}" for name, ms in self.until_now().items())

@@ -25,6 +25,7 @@ from gateways.core.errors import ServeError, Status
 from gateways.core.following import Followed
 from gateways.core.health import PHOTO
 from gateways.core.manifest import Manifest
+from gateways.core.metrics import counted
 from gateways.core.timing import Stages
 from gateways.jpeg_http import body, schema
 from gateways.jpeg_http.served import Served
@@ -96,14 +97,18 @@ def _add_routes(app: FastAPI, followed: Followed[Served]) -> None:
         request: Request, read: Callable[[Request], Awaitable[list[bytes]]], key: str, *, classes: bool = False
     ) -> Response:
         """A request uses one model from its first byte to its last, even if the model is swapped meanwhile."""
-        with followed.use() as served:
-            predictor, manifest = served.predictor, served.predictor.manifest
-            if classes and manifest.kind != "classifier":
-                raise ServeError(Status.UNIMPLEMENTED, f"{manifest.model} has no classes, only embeddings: use /embed")
-            work = predictor.predict(await read(request), stages=stages_of(request), timeout=TIMEOUT_S)
-            answers: list[Prediction] = await _unless_gone(request, work)
-        found = [one.classes if classes else one.embedding for one in answers]
-        return _json(stages_of(request), {key: found, **_about(manifest)})
+        stages = stages_of(request)
+        with counted(stages, gone=ClientDisconnect):
+            with followed.use() as served:
+                predictor, manifest = served.predictor, served.predictor.manifest
+                if classes and manifest.kind != "classifier":
+                    raise ServeError(
+                        Status.UNIMPLEMENTED, f"{manifest.model} has no classes, only embeddings: use /embed"
+                    )
+                work = predictor.predict(await read(request), stages=stages, timeout=TIMEOUT_S)
+                answers: list[Prediction] = await _unless_gone(request, work)
+            found = [one.classes if classes else one.embedding for one in answers]
+            return _json(stages, {key: found, **_about(manifest)})
 
     @app.post("/embed/base64", response_model=schema.Embeddings, responses=ERRORS, openapi_extra=schema.BASE64_BODY)
     async def embed_base64(request: Request) -> Response:

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from gateways.core import metrics
 from gateways.core.errors import ServeError, Status
 from gateways.core.manifest import Manifest
 from gateways.core.serving import Serving
@@ -14,7 +15,9 @@ class Served:
     def __init__(self, artifacts: Path, serving: Serving) -> None:
         """Raises ServingError if the artefacts are absent."""
         self.serving = serving
-        self._predictor = TorchPredictor(Manifest.load(artifacts, serving.model)) if serving.images else None
+        self._predictor = None
+        if serving.images:
+            self._predictor = TorchPredictor(Manifest.load(artifacts, serving.model), metrics.BATCH.observe)
 
     @property
     def predictor(self) -> TorchPredictor:
@@ -22,6 +25,11 @@ class Served:
         if not self._predictor:
             raise ServeError(Status.NOT_FOUND, self.serving.no_photos)
         return self._predictor
+
+    @property
+    def pending(self) -> int:
+        """Images that wait or are computed."""
+        return self._predictor.pending if self._predictor else 0
 
     async def ready(self, _: object) -> None:
         if self._predictor:

@@ -1,7 +1,7 @@
 """The server: `python3 -m gateways.typed_grpc`.
 
 What is served is read from ARTIFACTS (/artifacts), and followed; TORCHSERVE_URL and TRITON_ADDRESS say where it runs;
-LISTEN is its own host:port, by default port 50051 of every address.
+LISTEN is its own host:port, by default port 50051 of every address; METRICS_PORT is where Prometheus asks.
 """
 
 import os

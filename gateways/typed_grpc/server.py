@@ -9,6 +9,7 @@ from pathlib import Path
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
+from gateways.core import metrics
 from gateways.core.following import Followed
 from gateways.core.manifest import Manifest
 from gateways.core.serving import Serving
@@ -41,6 +42,7 @@ async def running(artifacts: Path, torchserve_url: str, triton_address: str, add
         status = health_pb2.HealthCheckResponse.SERVING if serving else health_pb2.HealthCheckResponse.NOT_SERVING
         for name in (upstream, "", SERVICE) if upstream == DEFAULT else (upstream,):
             await statuses.set(name, status)
+        metrics.SERVING.labels(upstream).set(serving)
 
     def served_of(serving: Serving) -> Served:
         if not serving.images:
@@ -52,6 +54,7 @@ async def running(artifacts: Path, torchserve_url: str, triton_address: str, add
     for name in NAMES:
         await report(name, False)
     followed = Followed(artifacts, served_of)
+    metrics.expose(lambda: sum(one.line.images for one in followed.now.upstreams.values()))
     server = grpc.aio.server(options=(*KEPT_ALIVE, *at_most(MAX_MESSAGE_BYTES)))
     server.add_generic_rpc_handlers((VisionService(followed, threads).handlers(),))
     health_pb2_grpc.add_HealthServicer_to_server(statuses, server)

@@ -8,6 +8,7 @@ import grpc
 from fiveway.vision.v1 import vision_pb2 as pb
 from google.rpc import status_pb2
 
+from gateways.core import metrics
 from gateways.core.errors import ServeError, Status
 from gateways.core.following import Followed
 from gateways.core.image import opened
@@ -54,8 +55,9 @@ class VisionService:
         """Unary: one batch, which fails as a whole."""
         stages = Stages()
         try:
-            message, name = parse(pb.PredictRequest, body), metadata(context, "x-backend")
-            answer = await self._answer(message, name, stages, context.time_remaining())
+            with metrics.counted(stages):
+                message, name = parse(pb.PredictRequest, body), metadata(context, "x-backend")
+                answer = await self._answer(message, name, stages, context.time_remaining())
         except Exception as error:
             await context.abort(*refusal(error, *timing(stages)))
         context.set_trailing_metadata(timing(stages))
@@ -91,8 +93,9 @@ class VisionService:
         """One message's answer or error. No timeout: gRPC cancels the whole stream at its deadline."""
         stages = Stages()
         try:
-            request = parse(pb.PredictStreamRequest, body).request
-            answer = await self._answer(request, name, stages, None)
+            with metrics.counted(stages):
+                request = parse(pb.PredictStreamRequest, body).request
+                answer = await self._answer(request, name, stages, None)
         except Exception as error:
             code, message, _ = refusal(error)
             failure = status_pb2.Status(code=code.value[0], message=message)
@@ -120,6 +123,7 @@ class VisionService:
             with self._followed.use():
                 await asyncio.get_running_loop().run_in_executor(self._threads, _check, message.images)
                 with watched.line.join(len(message.images), timeout):
+                    metrics.BATCH.observe(len(message.images))
                     predictions = await watched.predict(
                         message.images, stages=stages, timeout=timeout, top_k=message.top_k
                     )

@@ -12,7 +12,7 @@ import ctypes
 import logging
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import accumulate, islice
@@ -110,8 +110,8 @@ class _Work:
 class TorchPredictor:
     """An upstream in this process: a Model. Use as `async with TorchPredictor(manifest) as predictor`."""
 
-    def __init__(self, manifest: Manifest) -> None:
-        """Raises ServingError if the device is absent."""
+    def __init__(self, manifest: Manifest, told_batch: Callable[[int], object] = lambda _: None) -> None:
+        """`told_batch` is told how many images each batch has. Raises ServingError if the device is absent."""
         self.manifest = manifest
         self.last_answer = float("-inf")
         """When the model last answered, on time.monotonic's clock."""
@@ -121,12 +121,18 @@ class TorchPredictor:
         self._queue: dict[_Work, None] = {}  # ordered, and a cancelled request leaves it in O(1)
         self._arrived = asyncio.Event()
         self._line = Line()
+        self._told_batch = told_batch
         self._pump: asyncio.Task[None] | None = None
 
     @property
     def engine(self) -> Mapping[str, str | int | None]:
         """What computes here, once the model is loaded."""
         return self._model.engine
+
+    @property
+    def pending(self) -> int:
+        """The images in progress, from decode to answer."""
+        return self._line.images
 
     async def __aenter__(self) -> Self:
         """Load the model and answer once per warm-up batch: a predictor that entered has worked."""
@@ -148,8 +154,8 @@ class TorchPredictor:
         """See gateways.upstreams. OVERLOADED when MAX_WAITING images are in progress already, or it would wait too
         long (gateways.core.waiting)."""
         check_count(len(jpegs))
-        if self._line.images + len(jpegs) > MAX_WAITING:
-            raise ServeError(Status.OVERLOADED, f"{self._line.images} images are waiting: send this again in a second")
+        if self.pending + len(jpegs) > MAX_WAITING:
+            raise ServeError(Status.OVERLOADED, f"{self.pending} images are waiting: send this again in a second")
         names = [f"images[{i}]" for i in range(len(jpegs))] if len(jpegs) > 1 else ["image"]
         try:
             with self._line.join(len(jpegs), timeout):
@@ -183,6 +189,7 @@ class TorchPredictor:
         while True:
             self._arrived.clear()
             while batch := self._take():
+                self._told_batch(sum(len(work.tensors) for work in batch))
                 start = time.perf_counter()
                 try:
                     answers = iter(

@@ -27,6 +27,7 @@ from gateways.jpeg_http.app import create_app
 from gateways.jpeg_http.served import Served
 from gateways.upstreams.torch import TorchPredictor
 from gateways.web import admission
+from tests.unit.counts import counts
 from tests.unit.http_server import JSON, Answer, ask, http_server
 from tests.unit.tiny_model import MODEL, build, gated, jpeg
 from tests.unit.upstream_servers import SIDE, Kind, serving
@@ -199,6 +200,28 @@ def test_a_client_that_leaves_drops_its_work(client: Client) -> None:
         assert client.predictor._line.images == 1
         connection.close()
         wait_until(lambda: client.predictor._line.images == 0, "it is cancelled", seconds=20)
+
+
+# ---------------------------------------------------------------- metrics
+
+
+def test_each_request_is_counted_once_by_its_outcome(client: Client) -> None:
+    """With its stages and its batch; a client that left is not an error of the server."""
+    before = counts()
+    client.embedded()
+    client("POST", "/classify", form(GOOD, GOOD), FORM)
+    client("POST", "/embed", b"not a photo", JPEG)
+    client("POST", "/embed", GOOD)
+    client("GET", "/served")
+    assert counts() - before == {"OK": 2, "INVALID": 1, "UNSUPPORTED_MEDIA": 1, "compute": 2, "batches": 2, "images": 3}
+    connection = http.client.HTTPConnection("127.0.0.1", client.port)
+    with gated(client.predictor) as gate:
+        connection.request("POST", "/embed", GOOD, {"content-type": JPEG})
+        assert gate.entered.wait(60)
+        assert client.followed.now.pending == 1
+        connection.close()
+        wait_until(lambda: (counts() - before)["CANCELLED"] == 1, "it is counted", seconds=20)
+    assert not (counts() - before)["INTERNAL"]
 
 
 # ---------------------------------------------------------------- following what is served

@@ -31,6 +31,7 @@ from gateways.typed_grpc.server import running
 from gateways.upstreams.torchserve import AT_ONCE, TorchServe
 from gateways.upstreams.triton import FAILED
 from scripts.host.machine import listens
+from tests.unit.counts import counts, value
 from tests.unit.upstream_servers import (
     LABELS,
     MODEL,
@@ -317,6 +318,37 @@ async def test_both_reflections_are_there(gateway: Gateway, version: str) -> Non
     answer = reflection_pb2.ServerReflectionResponse.FromString(await call.read())
     names = {one.name for one in answer.list_services_response.service}
     assert {"grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection", service.SERVICE} <= names
+
+
+# Metrics
+
+
+async def test_each_request_is_counted_once_by_its_outcome(gateway: Gateway) -> None:
+    """A message of a stream is one, and bytes that are no message are one too."""
+    before = counts()
+    await gateway.stub.Predict(pb.PredictRequest(images=[GOOD] * 3), metadata=to("triton"))
+    stream = gateway.stub.PredictStream(iter([message(GOOD), message(b"")]))
+    assert len([answer async for answer in stream]) == 2
+    raw: Any = gateway.channel.unary_unary(PREDICT)
+    await fails(raw(b"\xff"), INVALID)
+    gateway.torchserve.status = 503
+    await fails(gateway.stub.Predict(REQUEST), UNAVAILABLE)
+    gateway.torchserve.gate.clear()
+    call = gateway.stub.Predict(REQUEST)
+    await until(lambda: value("fiveway_pending_images") == 1)
+    call.cancel()
+    await until(lambda: value("fiveway_pending_images") == 0)
+    wanted = {"OK": 2, "INVALID": 2, "UNAVAILABLE": 1, "CANCELLED": 1, "batches": 4, "images": 6}
+    assert counts() - before == wanted
+
+
+async def test_what_answers_behind_is_said(gateway: Gateway) -> None:
+    """1 while it serves, 0 when it does not."""
+    assert [value("fiveway_upstream_serving", upstream=name) for name in ("torchserve", "triton")] == [1, 1]
+    gateway.torchserve.status = 503
+    await fails(gateway.stub.Predict(REQUEST), UNAVAILABLE)
+    await until(lambda: value("fiveway_upstream_serving", upstream="torchserve") == 0)
+    assert value("fiveway_upstream_serving", upstream="triton") == 1
 
 
 # Streams
