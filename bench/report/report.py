@@ -334,6 +334,8 @@ class Report:
         limited = {name for name, one in (facts.services or {}).items() if one.cpus and one.cpus < (facts.cores or 0)}
         if limited:
             found.append(f"These may not use all of the machine's {facts.cores} cores: {', '.join(sorted(limited))}.")
+        if "prometheus" in (facts.services or {}):
+            found.append("Metrics were on: Prometheus asked the servers every 5 s, and took CPU time beside them.")
         parity = result.parity.items()
         found += [f"{route} disagrees with the reference: {fact.why}" for route, fact in parity if not fact.agrees]
         visits = ((cell.id, visit.problem) for cell in result.cells for visit in cell.visits if visit.problem)
@@ -451,6 +453,7 @@ class Report:
             "Envoy config": facts.envoy.config_sha256,
             "Docker": "none: servers and load ran as plain processes" if facts.native else facts.docker,
             "load generator": str(facts.client_limits),
+            "metrics": None if facts.services is None else "on" if "prometheus" in facts.services else "off",
             **{f"service {name}": f"{one}; {one.image}" for name, one in (facts.services or {}).items()},
             "versions": ", ".join(f"{name} {version or 'absent'}" for name, version in facts.versions.items()),
         }
