@@ -316,6 +316,17 @@ RUN sed -i "s/\"version\":\"VERSION\"/\"version\":\"$(cat /etc/envoy/VERSION)\"/
 USER 65532:65532
 ENTRYPOINT ["run"]
 
+# ---------------------------------------------------------------- prometheus
+# Debian's. A configuration or a rule that it refuses fails the build.
+FROM debian:trixie-slim AS prometheus
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends prometheus \
+    && rm -rf /var/lib/apt/lists/*
+COPY compose/metrics/prometheus.yaml compose/metrics/rules.yaml /etc/prometheus/
+RUN promtool check config /etc/prometheus/prometheus.yaml
+USER 65532:65532
+CMD ["prometheus", "--config.file=/etc/prometheus/prometheus.yaml", "--storage.tsdb.path=/prometheus", "--storage.tsdb.retention.time=1d", "--storage.tsdb.retention.size=256MB"]
+
 # ---------------------------------------------------------------- tests
 FROM golang AS grpcurl
 RUN --mount=type=secret,id=ca \
@@ -335,3 +346,4 @@ COPY requirements/tests.txt /tmp/
 # Bytecode of everything lasts in out/.cache (compose/tests.yaml): as much as tests import, and that of the tests too.
 RUN --mount=type=secret,id=ca pip-install /tmp/tests.txt --no-compile
 COPY --from=edge /usr/local/bin/envoy /usr/local/bin/envoy
+COPY --from=prometheus /usr/bin/promtool /usr/local/bin/promtool

@@ -1,5 +1,6 @@
 """The containers as they run, not as they were written: user, capabilities, limits, ports."""
 
+import os
 import secrets
 import subprocess
 from pathlib import Path
@@ -18,6 +19,7 @@ from tests.stack.runs import bench
 PUBLISHED: dict[str, dict[int, int | None]] = {
     "edge": {18080: EDGE_PORT},
     "locust-master": {8089: LOCUST_PORT, 5557: None},
+    "prometheus": {9090: int(os.environ.get("PROMETHEUS_PORT", "9090"))},
 }
 
 
@@ -55,7 +57,7 @@ def test_the_artefacts_cannot_be_written(running: list[dict[str, Any]]) -> None:
             assert mount["RW"] is (mount["Destination"] == "/frames"), mount
 
 
-def test_only_envoy_s_and_locust_s_ports_are_published(running: list[dict[str, Any]]) -> None:
+def test_no_other_port_is_published(running: list[dict[str, Any]]) -> None:
     """On the address that was asked for, and on the port that was."""
     for found in running:
         wanted = PUBLISHED.get(service_of(found), {})

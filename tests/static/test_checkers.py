@@ -26,6 +26,8 @@ def check(*command: str | Path) -> None:
         "mypy gateways servers models locustfiles bench chaos scripts tests",
         "lint-imports --cache-dir out/.cache/import-linter",
         "hadolint Dockerfile",
+        "promtool check config compose/metrics/prometheus.yaml",
+        "promtool test rules compose/metrics/rules_test.yaml",
         "buf lint proto",
         "buf format --diff --exit-code --path proto/fiveway proto",
         "cloud-init schema --config-file cloud-init.yaml",

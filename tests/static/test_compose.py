@@ -80,7 +80,7 @@ def test_no_fixed_name_and_no_latest(name: str) -> None:
 def test_ports_are_on_the_loopback_address() -> None:
     """Unless BIND_ADDRESS says otherwise. Which ports: tests/stack/test_hardening.py."""
     published = {(name, port["host_ip"]) for name, found in SERVICES.items() for port in found.get("ports", [])}
-    assert published == {("edge", "127.0.0.1"), ("locust-master", "127.0.0.1")}
+    assert published == {(name, "127.0.0.1") for name in ("edge", "grafana", "locust-master", "prometheus")}
 
 
 def test_servers_have_no_way_out() -> None:
@@ -101,9 +101,11 @@ def test_artefacts_have_one_writer(name: str) -> None:
 
 
 def test_what_a_plain_up_leaves_out_is_in_a_profile() -> None:
-    """`docker compose up` neither builds nor starts the test runner, the bench and the servers without a model."""
+    """`docker compose up` neither builds nor starts the test runner, the bench, metrics, and servers without a
+    model."""
     profiles = {name: found["profiles"] for name, found in SERVICES.items() if found.get("profiles")}
-    assert profiles == {name: [file] for file in PROFILES for name in declared(file)}
+    wanted = {name: [file] for file in PROFILES for name in declared(file)}
+    assert profiles == wanted | {"grafana": ["grafana"], "prometheus": ["metrics", "grafana"]}
 
 
 def test_start_order_follows_health() -> None:

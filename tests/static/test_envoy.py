@@ -291,7 +291,7 @@ def test_http_paths_that_pass(edge: Edge, version: str, route: str, path: str, s
         "/v2/models/m/versions/1/stats", "/v2/models/m/infer/", "/v2/models/m_trt/stats", "/v2/models/m/generate",
         "/v2//repository/index", "/v2/./repository/index", "/v2/models/../repository/index", "/V2/repository/index",
         "/predictions", "/predictions/m/1.0/explain", "/predictions/..%2fmodels", "/predictions/../models",
-        "/embedding", "/docs/../metrics", "/docs/..;/metrics", KSERVE + "ModelInfer",
+        "/embedding", "/docs/../metrics", "/docs/..;/metrics", "/stats/prometheus", KSERVE + "ModelInfer",
         "/fiveway.vision.v1.VisionService/Predict",
     ],
 )  # fmt: skip
