@@ -23,6 +23,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import grpc
 import pytest
@@ -615,6 +616,29 @@ def test_the_statistics_are_read_only(edge: Edge) -> None:
     paths = ("/quitquitquit", "/logging?level=debug", "/config_dump", "/drain_listeners", "/", "/stats/../logging")
     for path, method in itertools.product(paths, ("GET", "POST")):
         assert admin.curl(path, "-X", method)[0] == 404
+
+
+def test_prometheus_is_told_of_each_route(edge: Edge) -> None:
+    """By the request that it makes: all that its rules and the dashboard ask of Envoy, per route; and the failures of
+    gRPC, which are 200 in HTTP. The client's own faults are none."""
+    metrics = ROOT / "compose/metrics"
+    job = yaml.safe_load((metrics / "prometheus.yaml").read_text())["scrape_configs"][0]
+    path = f"{job['metrics_path']}?{urlencode(job['params'], doseq=True)}"
+
+    def errors() -> tuple[set[str], dict[str, int]]:
+        page = replace(edge, port=edge.statistics).curl(path)[2].decode()
+        found = re.findall(r'^envoy_cluster_endpoint_rq_error\{envoy_cluster_name="([\w-]+)",.*\} (\d+)$', page, re.M)
+        return set(re.findall(r"^(\w+)\{", page, re.M)), {route: int(count) for route, count in found}
+
+    _, before = errors()
+    assert before.keys() == {*ROUTES, *WITHOUT_MODEL}
+    for status, failed in (("INTERNAL", {"onnx-grpc"}), ("UNAVAILABLE", {"onnx-grpc"}), ("INVALID_ARGUMENT", set())):
+        edge.call(KSERVE + "ModelInfer", x_fail_bin=f"{status}:x".encode())
+        names, after = errors()
+        assert {route for route in after if after[route] != before[route]} == failed, status
+        before = after
+    asked = "".join((metrics / name).read_text() for name in ("rules.yaml", "dashboard.json"))
+    assert set(re.findall(r"envoy_\w+", asked)) <= names
 
 
 def as_started(folder: Path, **settings: str) -> "subprocess.CompletedProcess[str]":
