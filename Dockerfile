@@ -337,7 +337,7 @@ RUN --mount=type=secret,id=ca \
 # checkout is mounted.
 FROM torch-cpu AS tests
 RUN apt-get update \
-    && apt-get install -y --no-install-recommends chromium-headless-shell cloud-init curl docker-buildx docker-cli docker-compose \
+    && apt-get install -y --no-install-recommends chromium-headless-shell cloud-init curl docker-buildx docker-cli docker-compose promtool \
     && rm -rf /var/lib/apt/lists/* \
     # The browser draws by itself: an OpenGL driver, its compiler and a debugging layer would be 190 MB of nothing.
     && rm /usr/lib/x86_64-linux-gnu/libgallium-* /usr/lib/x86_64-linux-gnu/libLLVM.so.19.1 /usr/lib/chromium/libVkLayer_*
@@ -346,4 +346,3 @@ COPY requirements/tests.txt /tmp/
 # Bytecode of everything lasts in out/.cache (compose/tests.yaml): as much as tests import, and that of the tests too.
 RUN --mount=type=secret,id=ca pip-install /tmp/tests.txt --no-compile
 COPY --from=edge /usr/local/bin/envoy /usr/local/bin/envoy
-COPY --from=prometheus /usr/bin/promtool /usr/local/bin/promtool
