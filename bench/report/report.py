@@ -453,7 +453,6 @@ class Report:
             "Envoy config": facts.envoy.config_sha256,
             "Docker": "none: servers and load ran as plain processes" if facts.native else facts.docker,
             "load generator": str(facts.client_limits),
-            "metrics": None if facts.services is None else "on" if "prometheus" in facts.services else "off",
             **{f"service {name}": f"{one}; {one.image}" for name, one in (facts.services or {}).items()},
             "versions": ", ".join(f"{name} {version or 'absent'}" for name, version in facts.versions.items()),
         }

@@ -127,7 +127,7 @@ def test_what_a_reader_must_know_is_said() -> None:
     assert "Metrics were on" not in words(report.html(changed))
     changed.environment.services["prometheus"] = changed.environment.services["triton"]
     said = ["41% of a core", "ended early: interrupted", "Random weights", "uncommitted changes", "trt-grpc disagrees"]
-    for word in (*said, "the worker died", "Metrics were on"):
+    for word in (*said, "the worker died", "Metrics were on", "service prometheus"):
         assert word in words(report.html(changed))
         assert word in report.markdown(changed)
 
