@@ -1,13 +1,16 @@
-"""From logits to classes; Server-Timing values; one number of threads for every engine."""
+"""From logits to classes; Server-Timing values; one number of threads for every engine; what Prometheus is answered."""
 
 import os
 import re
 from pathlib import Path
+from urllib.request import urlopen
 
 import numpy as np
 import pytest
 
+from bench.measure.ports import free_port
 from gateways.core.answer import Class, top_k
+from gateways.core.metrics import expose
 from gateways.core.threads import available_cores, compute_threads
 from gateways.core.timing import Stages
 
@@ -64,3 +67,14 @@ def test_the_setting_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("COMPUTE_THREADS", text)
         with pytest.raises(ValueError, match=r"COMPUTE_THREADS is .*: set a whole number from 1"):
             compute_threads()
+
+
+def test_prometheus_is_answered_where_it_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the images that are pending at that moment, and with each outcome from the start."""
+    monkeypatch.setenv("METRICS_PORT", str(port := free_port()))
+    expose(iter((3, 4)).__next__)
+    for pending in (3, 4):
+        with urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+            page = answer.read().decode()
+        assert f"fiveway_pending_images {pending}.0\n" in page
+        assert 'fiveway_requests_total{status="OVERLOADED"}' in page
