@@ -124,7 +124,7 @@ COPY --from=triton-files /files /
 COPY servers/triton/backends /app/servers/triton/backends
 RUN ln -s /opt/pytriton/tritonserver /opt/tritonserver \
     && ln -s /app/servers/triton/backends/onnxruntime /opt/tritonserver/backends/ \
-    && rm -r /usr/local/lib/python3.11/dist-packages/PIL /usr/local/lib/python3.11/dist-packages/app.pth \
+    && rm -r /usr/local/lib/python3.11/dist-packages/PIL \
     && mkdir /opt/nvidia \
     && printf '#!/bin/bash\necho "NVIDIA entrypoint: stand-in"\nexec "$@"\n' >/opt/nvidia/nvidia_entrypoint.sh \
     && printf '#!/bin/sh\necho "NVIDIA Test 1 (16 GB), 575.00"\n' >/usr/bin/nvidia-smi \
