@@ -2,7 +2,7 @@
 
 The light image takes the part of NVIDIA's. Only what names the GPU is made up: the `nvidia-smi` that the script asks.
 Slow: the same of the image `triton-gpu`, built on a stand-in for NVIDIA's (Dockerfile), in the service that Compose
-renders for a GPU, but for the request of the device.
+renders for a GPU, but for the request of the device and the room to lock memory.
 """
 
 import json
@@ -78,8 +78,9 @@ def as_composed(folder: Path) -> Iterator[str]:
     service = model["services"]["triton"] | {"image": STAND_IN, "pull_policy": "never"}
     for needless in ("build", "depends_on"):
         del service[needless]
-    resources = service["deploy"]["resources"]
-    service["deploy"] = {"resources": {"limits": resources["limits"]}}
+    # memlock, as the device: an engine that is itself in a container may not lift it.
+    service["ulimits"] = {name: limit for name, limit in service["ulimits"].items() if name != "memlock"}
+    service["deploy"] = {"resources": {"limits": service["deploy"]["resources"]["limits"]}}
     project = f"test-triton-gpu-{uuid.uuid4().hex[:8]}"
     wiring = {"networks": {"inside": {"internal": True}}, "volumes": {"artifacts": {}, "engines": {}}}
     file = folder / "compose.json"
