@@ -24,6 +24,8 @@ MAX_MESSAGE_BYTES = 64 * 1024 * 1024  # a batch of 32 is 19.3 MB
 _CHANNEL = (
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    # Calls are spread over all addresses of the name: over every replica.
+    ("grpc.lb_policy_name", "round_robin"),
     # Find a restarted Triton within 2 s: gRPC's own pauses between tries grow to 2 minutes, and it asks DNS every 30 s.
     ("grpc.initial_reconnect_backoff_ms", 200),
     ("grpc.max_reconnect_backoff_ms", 2_000),

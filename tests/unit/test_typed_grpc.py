@@ -9,6 +9,7 @@ import itertools
 import re
 import time
 from collections.abc import AsyncIterator, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,11 +26,12 @@ from gateways.core import following
 from gateways.core import serving as core_serving
 from gateways.core.errors import INTERNAL_MESSAGE
 from gateways.core.health import ElsewhereError
+from gateways.core.timing import Stages
 from gateways.rpc import server
 from gateways.typed_grpc import health, service, upstreams
 from gateways.typed_grpc.server import running
 from gateways.upstreams.torchserve import AT_ONCE, TorchServe
-from gateways.upstreams.triton import FAILED
+from gateways.upstreams.triton import FAILED, Triton
 from scripts.host.machine import listens
 from tests.unit.counts import counts, value
 from tests.unit.upstream_servers import (
@@ -537,3 +539,16 @@ async def test_a_new_model_that_does_not_answer_leaves_the_old_one(gateway: Gate
     gateway.triton.models = (MODEL, OTHER)
     await swap
     assert (await gateway.stub.Predict(REQUEST)).model == OTHER
+
+
+async def test_replicas_of_triton_share_the_calls() -> None:
+    """Each address that the name has gets some of them."""
+    replicas = Behaviour(), Behaviour()
+    with ThreadPoolExecutor(1) as threads:
+        async with triton(replicas[0]) as one, triton(replicas[1]) as two:
+            upstream = Triton(f"ipv4:{one},{two}", manifest(), threads=threads)
+            end = time.monotonic() + WAIT_S
+            while not all(replica.calls for replica in replicas):
+                assert time.monotonic() < end, [replica.calls for replica in replicas]
+                await upstream.predict([jpeg()], stages=Stages(), timeout=WAIT_S)
+            await upstream.close()
