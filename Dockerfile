@@ -333,11 +333,11 @@ RUN --mount=type=secret,id=ca \
     [ ! -s /run/secrets/ca ] || export SSL_CERT_FILE=/run/secrets/ca; \
     CGO_ENABLED=0 GOBIN=/usr/local/bin GOFLAGS=-ldflags=-s go install github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.3
 
-# The test runner: checkers (cloud-init, for its file's schema), native clients, a headless browser and the Docker client. No code: the
+# The test runner: checkers (cloud-init, for its file's schema), native clients, a headless browser, kustomize and the Docker client. No code: the
 # checkout is mounted.
 FROM torch-cpu AS tests
 RUN apt-get update \
-    && apt-get install -y --no-install-recommends chromium-headless-shell cloud-init curl docker-buildx docker-cli docker-compose promtool \
+    && apt-get install -y --no-install-recommends chromium-headless-shell cloud-init curl docker-buildx docker-cli docker-compose kustomize promtool \
     && rm -rf /var/lib/apt/lists/* \
     # The browser draws by itself: an OpenGL driver, its compiler and a debugging layer would be 190 MB of nothing.
     && rm /usr/lib/x86_64-linux-gnu/libgallium-* /usr/lib/x86_64-linux-gnu/libLLVM.so.19.1 /usr/lib/chromium/libVkLayer_*

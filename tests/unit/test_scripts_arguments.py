@@ -38,7 +38,7 @@ def test_help_and_nonsense(script: str, tmp_path: Path) -> None:
     "words",
     [
         "bench", "chaos", "chaos monkey", "compare", "compare A", "down --all",
-        "generate --out", "lock no-such-group", "native --routes edge",
+        "generate --out", "lock no-such-group", "native --routes edge", "push", "push https://registry.example",
         "setup-vm --yes", "swap", "swap --model", "test --al", "test --all --fast", "test bench", "test no/such/test",
         "up --profile", "up --profile tests", "up transport",
         "worker", "worker a,b", "worker 10.0.0.5 0", "worker 10.0.0.5 many",

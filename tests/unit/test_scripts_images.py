@@ -21,6 +21,8 @@ case "$*" in
   *"ps --services"*) printf '%s\\n' $UP ;;
   logs*) echo "${TRITON:-jpeg-http ok 40 ms}" ;;
   ps*) echo 1234 ;;
+  "compose --profile bench config --images") printf '%s\n' fiveway-edge:local fiveway-triton-gpu fiveway-edge:local ;;
+  "image inspect --format {{.Id}} "*) [[ " $BUILT " == *" ${*: -1} "* ]] && echo "sha256:123456789012345" ;;
   inspect*) printf '%s\n' "$HEALTH" ;;
   *" up --detach --wait") [ -z "$WAIT" ] || sleep "$WAIT" ;;
 esac
@@ -131,3 +133,19 @@ def test_up_goes_on_while_models_load(tmp_path: Path) -> None:
     health = "CHECK a.1: UNAVAILABLE Internal: old\nCHECK triton: answered a probe\nb.1: UNAVAILABLE unloaded"
     status, said, _ = call(tmp_path, "up", WAIT="3", HEALTH=health)
     assert status == 0, said
+
+
+def test_push_prints_what_a_kustomization_takes(tmp_path: Path) -> None:
+    """The tag is the image's id, quoted, as it can be all digits. Without all images nothing is pushed."""
+    status, said, _ = call(tmp_path, "push", "registry.example:5000/me", BUILT="fiveway-edge:local fiveway-triton-gpu")
+    assert (status, yaml.safe_load(said)) == (0, {
+        "images": [
+            {"name": name, "newName": f"registry.example:5000/me/{name}", "newTag": "123456789012"}
+            for name in ("fiveway-edge", "fiveway-triton-gpu")
+        ]
+    })  # fmt: skip
+    assert (tmp_path / "notes").read_text().count("\npush --quiet registry.example:5000/me/") == 2
+    (tmp_path / "notes").unlink()
+    status, said, _ = call(tmp_path, "push", "registry.example/me", BUILT="fiveway-edge:local")
+    assert (status, said) == (1, "fiveway: not built: fiveway-triton-gpu: docker compose --profile bench build\n")
+    assert "\npush" not in (tmp_path / "notes").read_text()
