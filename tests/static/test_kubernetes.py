@@ -18,10 +18,12 @@ from tests.repository import ROOT, compose
 Json = dict[str, Any]
 
 # docs/kubernetes.md says so: the profiles that are not there, and what a pod cannot mount.
-PROFILES = {"tests", "transport"}
+PROFILES = {"grafana", "metrics", "tests", "transport"}
 LEFT_OUT = {"/app/results", "/frames", "/host/cgroup"}
-# Ports that no route of Envoy leads to: Triton's metrics, Envoy's own, Locust's.
-OTHER_PORTS = {"triton": (8002,), "edge": (8080, 9901, 18080), "locust-master": (8089, 5557)}
+# Ports that no route of Envoy leads to: metrics, Envoy's own, Locust's.
+OTHER_PORTS = {"triton": (8002,), "edge": (8080, 9901, 18080), "locust-master": (8089, 5557)} | dict.fromkeys(
+    ("jpeg-http", "typed-grpc"), (9464,)
+)
 SERVICES = sorted(name for name, one in compose()["services"].items() if not PROFILES & set(one.get("profiles", [])))
 COMPONENTS = {"cpu": ["autoscale", "bench"], "gpu": ["autoscale", "bench", "gpu"]}
 UNITS = {"k": 2**10, "m": 2**20, "g": 2**30}
