@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from bench.report import documents, markdown, report, results, study_page
+from bench.measure.measured import OTHERS
+from bench.report import documents, report, results, study_page
 from bench.studies import STUDIES
 from chaos import page as reliability
 from tests.repository import ROOT
@@ -60,8 +61,23 @@ def test_the_proof_of_the_instrument_is_in_the_results() -> None:
     proofs = all_named(INSTRUMENT, "aa"), all_named(INSTRUMENT, "truth")
     assert all(proofs)
     for aa in proofs[0]:
-        table = report.quick_runs(results.load(ROOT / aa).analysis.quick_runs)
-        assert markdown.table(table) in INSTRUMENT
+        result = results.load(ROOT / aa)
+        runs = result.analysis.quick_runs
+        visits = [visit for cell in result.cells for visit in cell.visits]
+        again = sum(visit.repeated for visit in visits)
+        disturbed = again + sum(visit.others_cpu > OTHERS for visit in visits)
+        # Of one caller, and of eight.
+        of = {"p50_ms": [0, 2], "images_per_s": [1, 3], "servers": [0, 3], "edge": [0, 3]}
+        cells = [
+            f"`{result.cells[0].route}`",
+            f"{disturbed} of {len(visits) + again}" if any(visit.others_cpu for visit in visits) else "–",
+            f"{sum(row.same for row in runs)} of {sum(row.runs for row in runs)}",
+            *(
+                ", ".join(report.half(runs[i].cpu_widths.get(what, runs[i].width)) for i in rows)
+                for what, rows in of.items()
+            ),
+        ]
+        assert f"[{Path(aa).name}](../{aa}/report.md) | {' | '.join(cells)} |" in INSTRUMENT
     for cross_check in proofs[1]:
         assert (ROOT / cross_check / "truth.md").read_text().strip() in INSTRUMENT
 
