@@ -43,12 +43,11 @@ def carry_out(
                 if cell.route in silent:
                     visits[cell].append(Visit(block, position, now(), problem=run.parity[cell.route]["why"]))
                     continue
-                visit = load.visit(cell, plan.window(cell), block, position)
-                while visit.others_cpu > OTHERS and again >= 1:
+                window, earlier = plan.window(cell), 0
+                while (visit := load.visit(cell, window, block, position)).others_cpu > OTHERS and again >= 1:
                     again -= 1
-                    earlier = visit.repeated + 1
-                    visit = load.visit(cell, plan.window(cell), block, position)
-                    visit.repeated = earlier
+                    earlier += 1
+                visit.repeated = earlier
                 visits[cell].append(visit)
                 made += visit.requests + visit.failures
                 if made >= (plan.most_calls or math.inf):
