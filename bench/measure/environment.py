@@ -158,8 +158,8 @@ def _engines(host: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def _triton_engine(model: str, *, tf32: bool) -> dict[str, Any]:
-    """By Triton's configuration of the model, and the threads that our backend exports; {} where there is none. `tf32`:
-    NVIDIA's libraries may use it, and the CUDA provider and TensorRT then do."""
+    """What computes a model in Triton: by its configuration, and by the threads that our backend exports. {} if Triton
+    has no such model. `tf32`: NVIDIA's libraries may use TF32. The CUDA provider and TensorRT then do."""
     config = _json(_get(f"{_triton(8000)}/v2/models/{quote(model)}/config"))
     if not (groups := config.get("instance_group")):
         return {}

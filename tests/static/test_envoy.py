@@ -619,8 +619,8 @@ def test_the_statistics_are_read_only(edge: Edge) -> None:
 
 
 def test_prometheus_is_told_of_each_route(edge: Edge) -> None:
-    """By the request that it makes: all that its rules and the dashboard ask of Envoy, per route; and the failures of
-    gRPC, which are 200 in HTTP. The client's own faults are none."""
+    """Its own request gets every number of Envoy's that the rules and the dashboard use, per route. A gRPC status
+    counts as an error if the server is at fault, and not if the client is."""
     metrics = ROOT / "compose/metrics"
     job = yaml.safe_load((metrics / "prometheus.yaml").read_text())["scrape_configs"][0]
     path = f"{job['metrics_path']}?{urlencode(job['params'], doseq=True)}"
