@@ -344,14 +344,13 @@ def cross_check(options: argparse.Namespace) -> int:
     routes = options.routes or settings.fit(FIVE, serving.now())
     cells = cross(Cell("", ""), target=options.target, route=routes, users=options.concurrency)
     check(cells, options)
-    window = _window(options, quick=False)
     environment = collect(options.target)
     folder = new_folder(options.results, environment, truth.STUDY)
-    blocks, seconds = options.blocks or plan.FULL_BLOCKS, options.seconds or plan.FULL_WINDOW.seconds
+    blocks, seconds = options.blocks or plan.FULL_BLOCKS, options.seconds or plan.FULL_S
     with Launcher(options.host, options.seed) as load, Progress(2 * blocks * len(cells)) as progress:
 
         def visit(cell: Cell, block: int) -> Visit:
-            return load.visit(cell, window(cell), block, 0)
+            return load.visit(cell, Window(seconds, plan.WARM_S), block, 0)
 
         rows = truth.cross_check(
             cells, visit, blocks=blocks, seconds=seconds, host=options.host, seed=options.seed, progress=progress
@@ -401,10 +400,8 @@ def shown(path: Path) -> str:
 
 
 def _window(options: argparse.Namespace, quick: bool) -> Callable[[Cell], Window]:
-    window = plan.QUICK_WINDOW if quick else plan.FULL_WINDOW
-    if options.seconds:
-        window = replace(window, seconds=options.seconds)
-    return lambda cell: plan.scaled(window, cell.batch)
+    seconds = options.seconds or (plan.QUICK_S if quick else plan.FULL_S)
+    return lambda cell: plan.in_turns(seconds, cell.batch)
 
 
 def _as_text(options: argparse.Namespace) -> dict[str, Any]:

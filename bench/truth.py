@@ -141,7 +141,7 @@ def generate(cell: Cell, host: str, block: int, seconds: float) -> Visit:
             program = generators.Program(RAW, ROUTES[cell.route], settings_of(cell, host), cell)
             with generators.Load(program, Window(seconds, WARM_S)) as load:
                 load.warm()
-                merge(result, load.run())
+                merge(result, [load.run()])
         if result.failures:
             most = " ".join(max(result.errors, key=result.errors.__getitem__).split())[:200]
             raise GeneratorError(f"{generator}: {result.failures} calls failed, most with {most}")

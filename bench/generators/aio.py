@@ -148,9 +148,8 @@ async def load(to: Namespace) -> None:
         callers = [await stack.enter_async_context(CLIENTS[to.client](to, bodies)) for _ in range(to.users)]
         await run(callers, len(bodies), to.warm_s, 1.0)
         print("idle", flush=True)
-        if not sys.stdin.readline():
-            sys.exit("aio: no line on stdin that says go")
-        print(json.dumps(await run(callers, len(bodies), to.seconds, to.steady)), flush=True)
+        while sys.stdin.readline():
+            print(json.dumps(await run(callers, len(bodies), to.seconds, to.steady)), flush=True)
 
 
 def main() -> None:

@@ -53,8 +53,9 @@ PROBES_PER_S = 0.3
 NETWORK, SNMP = Path("/sys/class/net"), Path("/proc/net/snmp")
 CGROUPS = Path("/host/cgroup")
 """The host's control groups, mounted to be read: every container has one, which counts its CPU time."""
-MACHINE = "/"
-"""In the place of a Compose service: the root group, which counts all that runs on the machine."""
+MACHINE, OWN = "/", "."
+"""In the place of a Compose service: the root group, which counts all that runs on the machine, and that of the load:
+this process and all others of its container."""
 SOMEBODY_ELSE = "Triton answered somebody else's requests too: its times are not of our calls alone"
 COMPUTE = ("compute_input", "compute_infer", "compute_output")
 DECODE = "decode"
@@ -103,7 +104,7 @@ class Delta:
     cpu_ms: dict[str, float] = field(default_factory=dict)
     """CPU time by Compose service."""
     machine_ms: float | None = None
-    """CPU time of all that runs on the machine, without this process."""
+    """CPU time of all that runs on the machine, without the load."""
     energy_j: float | None = None
     gpu_utilization: float | None = None
     reasons: list[str] = field(default_factory=list)
@@ -127,22 +128,27 @@ def read(cell: Cell, served: str) -> Snapshot:
     return Snapshot(cell, taken, network, edge, triton, (at_first, _cpu(containers())), gpu, tuple(reasons))
 
 
-def delta(before: Snapshot, after: Snapshot) -> Delta:
-    """The difference of two snapshots of one cell, read by one process."""
-    cell, seconds = before.cell, after.taken_s - before.taken_s
-    reasons = list(dict.fromkeys(before.reasons + after.reasons))
-    network, edge, triton = (
-        _since(then, now) if then and now else Counter()
-        for then, now in ((before.network, after.network), (before.edge, after.edge), (before.triton, after.triton))
-    )
-    if min(edge["connections"], edge["successes"]) < 0 or (edge and abs(edge["uptime_s"] - seconds) > RESTART_S):
+def delta(*windows: tuple[Snapshot, Snapshot]) -> Delta:
+    """The sums of what happened between two snapshots each, of one cell, read by one process."""
+    last = windows[-1][1]
+    cell = last.cell
+    reasons = list(dict.fromkeys(reason for window in windows for one in window for reason in one.reasons))
+    network = _sum([(begin.network, end.network) for begin, end in windows])
+    edge = _sum([(begin.edge, end.edge) for begin, end in windows])
+    triton = _sum([(begin.triton, end.triton) for begin, end in windows])
+    cpu = _sum([(begin.cpu[1], end.cpu[0]) for begin, end in windows])
+    gpu = _sum([(begin.gpu, end.gpu) for begin, end in windows])
+    lengths = [end.taken_s - begin.taken_s for begin, end in windows]
+    running = [end.edge["uptime_s"] - begin.edge["uptime_s"] for begin, end in windows] if edge else lengths
+    restarted = any(abs(up - took) > RESTART_S for up, took in zip(running, lengths, strict=True))
+    if restarted or min(edge["connections"], edge["successes"]) < 0:
         reasons.append("the edge, or a server behind it, was restarted between two readings: its counters began anew")
         edge.clear()
     if min(triton.values(), default=0) < 0:
         reasons.append("Triton, or its model, was restarted between two readings: its statistics began anew")
         triton.clear()
     # Less than nothing: the container was started anew.
-    cpu_ms = {name: ns / 1e6 for name, ns in _since(before.cpu[1], after.cpu[0]).items() if ns >= 0}
+    cpu_ms = {name: ns / 1e6 for name, ns in cpu.items() if ns >= 0}
     # The edge counts streams, not what passes on them.
     uncounted = _runs_on_triton(cell) or WAYS[cell.route].format.messages == BOTH
     found = Delta(
@@ -153,12 +159,22 @@ def delta(before: Snapshot, after: Snapshot) -> Delta:
         server_requests=None if uncounted else edge.get("successes"),
         machine_ms=cpu_ms.pop(MACHINE, None),
         cpu_ms=cpu_ms,
-        energy_j=(after.gpu["energy_mj"] - before.gpu["energy_mj"]) / 1e3 if before.gpu and after.gpu else None,
-        gpu_utilization=after.gpu["percent"] / 100 if after.gpu else None,
+        energy_j=gpu["energy_mj"] / 1e3 if gpu else None,
+        gpu_utilization=last.gpu["percent"] / 100 if last.gpu else None,
         reasons=reasons,
     )
     if triton:
-        _add_triton(found, triton, edge.get("successes"), cell.batch, seconds)
+        _add_triton(found, triton, edge.get("successes"), cell.batch, sum(lengths))
+    return found
+
+
+def _sum(windows: Sequence[tuple[Counts, Counts]]) -> Counts:
+    """What was counted between the two of each; empty if one could not be read."""
+    found: Counts = Counter()
+    for then, now in windows:
+        if not (then and now):
+            return Counter()
+        found.update(_since(then, now))
     return found
 
 
@@ -318,7 +334,7 @@ def _gpu() -> Counts:
 @functools.cache
 def containers() -> Mapping[str, Sequence[Path]]:
     """Compose service -> the files that count its containers' CPU time, by the ids that the host says (FIVEWAY_HOST);
-    and MACHINE.
+    and MACHINE and OWN.
 
     cgroup v2 has one tree, v1 one per controller. Where a container's group lies depends on the engine's driver.
     """
@@ -329,9 +345,16 @@ def containers() -> Mapping[str, Sequence[Path]]:
         id_ = re.search(r"([0-9a-f]{64})(?:\.scope)?$", folder)
         counter = {"cpuacct.usage", "cpu.stat"}.intersection(files)
         service = MACHINE if folder == str(root) else services.get(id_[1]) if id_ else None
-        if counter and service:
+        if counter and (service := service or (OWN if id_ and _is_own(folder) else None)):
             found[service].append(Path(folder, counter.pop()))
     return found
+
+
+def _is_own(folder: str) -> bool:
+    """A group lists its processes by the numbers that they have for the reader: none, or 0, in another container."""
+    with suppress(OSError):
+        return str(os.getpid()) in Path(folder, "cgroup.procs").read_text().split()
+    return False
 
 
 def _cpu(files: Mapping[str, Sequence[Path]]) -> Counts:
@@ -340,8 +363,9 @@ def _cpu(files: Mapping[str, Sequence[Path]]) -> Counts:
     for service, counters in files.items():
         with suppress(*_Unreadable):
             found[service] = sum(map(_cpu_ns, counters))
+    own = found.pop(OWN, 0)
     if MACHINE in found:
-        found[MACHINE] -= time.process_time_ns()
+        found[MACHINE] -= own
     return found
 
 

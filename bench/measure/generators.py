@@ -1,6 +1,6 @@
 """Load by a program instead of Locust's users: a client that is not Python's, or one with another event loop.
 
-    program warms up -> prints `idle` -> waits for a line -> calls for the window -> prints its numbers as JSON
+    program warms up -> prints `idle` -> for each line that it gets: calls for a window, prints its numbers as JSON
 
 It has connections of its own, one per user, and as many processes as Locust would have. Its numbers are those that
 meter.py has of a load process; its answers are not checked beyond their status, and carry no times of the server.
@@ -79,7 +79,7 @@ class Load:
     """The running programs of one visit. Use as a context manager: afterwards all their processes have ended."""
 
     def __init__(self, program: Program, window: Window, processes: int = 1) -> None:
-        self._program = program
+        self._program, self._window = program, window
         self._folder = tempfile.TemporaryDirectory()
         payloads = requests_of(program.route, program.chosen)
         files = [Path(self._folder.name, str(i)) for i in range(len(payloads))]
@@ -88,16 +88,11 @@ class Load:
         users = program.cell.users
         shares = [users // processes + (i < users % processes) for i in range(processes)]
         self._running = [self._start(program.command(share, window, files)) for share in shares]
-        limit = START_S + window.warm_s + window.seconds + 2 * DRAIN_S
-        self._timer = threading.Timer(limit, self._kill)
-        self._timer.daemon = True
 
     def __enter__(self) -> "Load":
-        self._timer.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._timer.cancel()
         self._kill()
         for process in self._running:
             with process:  # closes its pipes, and waits
@@ -106,9 +101,8 @@ class Load:
 
     def warm(self) -> None:
         """Returns when all have warmed up, and wait. Raises LoadError."""
-        for process in self._running:
-            if self._line(process) != "idle":
-                raise LoadError(f"{self._program.name} said something else than that it is ready")
+        if set(self._lines(START_S + self._window.warm_s + DRAIN_S)) != {"idle"}:
+            raise LoadError(f"{self._program.name} said something else than that it is ready")
 
     def run(self) -> list[dict[str, Any]]:
         """Has all of them call for the window; the share of each as Meter.share has it. Raises LoadError."""
@@ -117,7 +111,7 @@ class Load:
             with contextlib.suppress(OSError):  # it has ended: its line says why
                 process.stdin.write("go\n")
                 process.stdin.flush()
-        return [share(self._program.name, self._line(process)) for process in self._running]
+        return [share(self._program.name, line) for line in self._lines(self._window.seconds + DRAIN_S)]
 
     def _start(self, command: Sequence[str]) -> "subprocess.Popen[str]":
         pipe = subprocess.PIPE
@@ -126,6 +120,16 @@ class Load:
         except OSError as error:
             why = f"{command[0]} cannot be started ({error.strerror}): the image fiveway-bench has it"
             raise LoadError(why) from None
+
+    def _lines(self, limit_s: float) -> list[str]:
+        """The next line of each; those that are late are killed."""
+        timer = threading.Timer(limit_s, self._kill)
+        timer.daemon = True
+        timer.start()
+        try:
+            return [self._line(process) for process in self._running]
+        finally:
+            timer.cancel()
 
     def _line(self, process: "subprocess.Popen[str]") -> str:
         assert process.stdout

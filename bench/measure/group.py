@@ -1,14 +1,15 @@
 """One visit to a cell: a Locust master and its workers, in a process group of their own.
 
-workers listen -> users warm up, unrecorded -> all idle: counters are read -> users go -> the window closes, all idle:
-counters are read -> the workers' shares are merged.
+workers listen -> users warm up, unrecorded -> all idle. In each turn: counters are read -> users go -> the window
+closes, all idle: counters are read. At the end the workers' shares of all turns are merged.
 
 A row with Format.generator is loaded by another program in the same steps (generators.py).
 """
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
@@ -23,6 +24,7 @@ from bench.measure.launcher import Job, LoadError
 from bench.measure.measured import CLIENT, Cell, Visit, merge, timed_ms
 from bench.measure.meter import CellUser, Meter
 from bench.measure.ports import free_port
+from bench.measure.turns import Turn, taken
 from locustfiles import serving, settings, tensors, toxiproxy
 from locustfiles.calls import model_of, requests_of
 from locustfiles.clients import CallError, grpcio
@@ -36,14 +38,14 @@ WORKERS = 2
 START_S, DRAIN_S = 30.0, 45.0
 """How long workers may take to connect, and calls under way to end (their own deadline is 30 s)."""
 LIMIT_S = START_S + (START_S + DRAIN_S) + DRAIN_S
-"""How long a visit may take beyond its warm-up and its window."""
+"""How long a step of a visit may take beyond its warm-up or its window."""
 
-# In seconds: a worker that is alone in its gRPC call sends no heartbeat meanwhile, and one that died is seen by its id.
-runners.HEARTBEAT_LIVENESS = round(LIMIT_S)
+# Who waits for its turn does nothing. A worker that died is seen by its process id.
+runners.HEARTBEAT_INTERVAL = runners.WORKER_REPORT_INTERVAL = runners.CPU_MONITOR_INTERVAL = 3600
 
 
-def visit(job: Job) -> Visit:
-    """The result of one visit. Raises LoadError."""
+def visit(job: Job, turns: Iterator[None]) -> Visit:
+    """The result of one visit, which has a window in each of its turns. Raises LoadError."""
     cell, result = job.cell, job.result
     route = WAYS[cell.route]
     chosen = settings_of(cell, job.host)
@@ -58,21 +60,30 @@ def visit(job: Job) -> Visit:
     workers = 1 if cell.policy in (SHARED, PUBLISHED) or cell.gather else min(WORKERS, cell.users)
     load = _by_program if route.format.generator else _by_locust
     read = partial(counters.read, cell, served)
-    at_first, before, after, shares = load(job, route, chosen, workers, read)
+    with ExitStack() as stack:
+        at_first, run = load(job, route, chosen, workers, read, stack)
+        warmed = read()
 
-    merge(result, shares)
+        def measured() -> Turn:
+            before, shares = read(), run()
+            return Turn(before, read(), shares)
+
+        kept, result.repeated = taken(turns, measured, again=0 if job.window.calls else 1)
+
+    merge(result, [turn.shares for turn in kept])
+    windows = [(turn.before, turn.after) for turn in kept]
     # The published method reads its counters around its warm-up too.
-    counted = counters.delta(at_first if job.window.calls else before, after)
+    counted = counters.delta((at_first, windows[-1][1])) if job.window.calls else counters.delta(*windows)
     # A kept connection is made in the warm-up; a cold one belongs to its call.
-    made = counters.delta(before if cell.policy in (COLD, PUBLISHED) else at_first, after)
+    warm_up = [] if cell.policy in (COLD, PUBLISHED) else [(at_first, warmed)]
+    made = counters.delta(*warm_up, *windows)
     result.stages_ms |= counted.triton_stages_ms
     result.connections, result.edge_connections = made.connections, made.edge_connections
     result.sent_bytes, result.received_bytes = counted.sent_bytes or 0, counted.received_bytes or 0
     if counted.cpu_ms:
-        result.cpu_ms = {CLIENT: sum(share["cpu_ms"] for share in shares)} | counted.cpu_ms
-        if counted.machine_ms is not None:
-            others_ms = counted.machine_ms - sum(result.cpu_ms.values())
-            result.others_cpu = max(0.0, others_ms) / 1e3 / result.counted_s
+        of_client = sum(share["cpu_ms"] for turn in kept for share in turn.shares)
+        result.cpu_ms = {CLIENT: of_client} | counted.cpu_ms
+        result.others_cpu = max(turn.others_cpu for turn in kept)
     result.energy_j, result.gpu_utilization = counted.energy_j, counted.gpu_utilization
     result.server_requests, result.model_executions = counted.server_requests, counted.model_executions
     result.reasons = counted.reasons
@@ -83,21 +94,21 @@ def visit(job: Job) -> Visit:
 
 
 type _Read = Callable[[], counters.Snapshot]
-type _Loaded = tuple[counters.Snapshot, counters.Snapshot, counters.Snapshot, Sequence[Mapping[str, Any]]]
-"""The counters before the warm-up, before and after the window, and each load process's share."""
+type _Loaded = tuple[counters.Snapshot, Callable[[], Sequence[Mapping[str, Any]]]]
+"""The counters before the warm-up, and what calls for one window and gives each load process's share. All is warm."""
 
 
-def _by_program(job: Job, route: Route, chosen: settings.Settings, workers: int, read: _Read) -> _Loaded:
+def _by_program(
+    job: Job, route: Route, chosen: settings.Settings, workers: int, read: _Read, stack: ExitStack
+) -> _Loaded:
     program = generators.Program(route.format.generator, route, chosen, job.cell)
     if why := program.unfit():
         raise LoadError(f"{job.cell.route}: {why}")
     _put_distance(job.cell)
     at_first = read()
-    with generators.Load(program, job.window, workers) as load:
-        load.warm()
-        before = read()
-        shares = load.run()
-        return at_first, before, read(), shares
+    load = stack.enter_context(generators.Load(program, job.window, workers))
+    load.warm()
+    return at_first, load.run
 
 
 def _put_distance(cell: Cell) -> None:
@@ -108,16 +119,17 @@ def _put_distance(cell: Cell) -> None:
             raise LoadError(f"{cell.route}: {error}") from error
 
 
-def _by_locust(job: Job, route: Route, chosen: settings.Settings, workers: int, read: _Read) -> _Loaded:
+def _by_locust(job: Job, route: Route, chosen: settings.Settings, workers: int, read: _Read, _: ExitStack) -> _Loaded:
     """Forks the workers, and is their master."""
     cell, window = job.cell, job.window
     user = type(cell.route, (CellUser,), {"route": route, "chosen": chosen})
-    port = free_port()
-    children = [_fork_worker(port, cell, user, i, workers, job) for i in range(workers)]
+    port, (wait_here, bound) = free_port(), os.pipe()
+    children = [_fork_worker(port, wait_here, cell, user, i, workers, job) for i in range(workers)]
     _put_distance(cell)  # after the fork: to find the proxy by its name starts a thread
 
     environment = Environment(user_classes=[user], stop_timeout=0)
     runner = environment.create_master_runner("127.0.0.1", port)
+    os.write(bound, b"." * workers)
     said: dict[str, list[Any]] = {"listening": [], "idle": [], "done": []}
     for kind in said:
         runner.register_message(kind, lambda msg, **_: said[msg.type].append(msg.data))
@@ -130,7 +142,7 @@ def _by_locust(job: Job, route: Route, chosen: settings.Settings, workers: int, 
                 raise LoadError("a load process died: the lines above say why (too little memory?)")
             if time.monotonic() > limit:
                 raise LoadError(f"{otherwise} within {seconds:g} s: the route hangs, or this machine is too busy")
-            gevent.sleep(0.02)
+            gevent.sleep(0.01)
 
     wait("listening", START_S, "the load processes did not connect")
     at_first = read()
@@ -138,10 +150,14 @@ def _by_locust(job: Job, route: Route, chosen: settings.Settings, workers: int, 
     gevent.sleep(window.warm_s)
     runner.send_message("hold")
     wait("idle", START_S + DRAIN_S, "the warm-up did not end")
-    before = read()
-    runner.send_message("go", {"seconds": window.seconds, "calls": window.calls})
-    wait("done", window.seconds + DRAIN_S, "calls did not end")
-    return at_first, before, read(), said["done"]
+
+    def run() -> Sequence[Mapping[str, Any]]:
+        said["done"].clear()
+        runner.send_message("go", {"seconds": window.seconds, "calls": window.calls})
+        wait("done", window.seconds + DRAIN_S, "calls did not end")
+        return list(said["done"])
+
+    return at_first, run
 
 
 def encode_ms(cell: Cell, chosen: settings.Settings) -> float:
@@ -159,11 +175,13 @@ def encode_ms(cell: Cell, chosen: settings.Settings) -> float:
     return timed_ms(encode)
 
 
-def _fork_worker(port: int, cell: Cell, user: type[CellUser], index: int, workers: int, job: Job) -> int:
-    """The process id of one of `workers` Locust workers; it obeys the master's messages `hold` and `go`."""
+def _fork_worker(port: int, bound: int, cell: Cell, user: type[CellUser], index: int, workers: int, job: Job) -> int:
+    """The process id of one of `workers` Locust workers; it obeys the master's messages `hold` and `go`. It begins when
+    `bound` has a byte for it: one that asks before its master listens asks again 0.1 s later."""
     child: int = get_original("os", "fork")()
     if child:
         return child
+    os.read(bound, 1)
     gevent.reinit()
     grpcio.alone = cell.users == workers
     # The published method's counters are of its warm-up too: with one user that is so many calls, and no more.

@@ -29,6 +29,8 @@ class Window:
     """A number of calls in all instead of a number of seconds (the published method)."""
     warm_calls: int = 2
     """Calls that each user makes at least before the window."""
+    rounds: int = 1
+    """How many such windows a visit has. The cells that are compared take turns at them: see plan.py."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +73,21 @@ class Launcher:
 
     def visit(self, cell: Cell, window: Window, block: int, position: int) -> Visit:
         """Measure a cell once; a visit that measured nothing says why in `problem`."""
-        result = Visit(block, position, now())
-        found: Visit | LoadError = self._ask(Job(cell, window, result, self._seed, self._host))
-        return replace(result, problem=str(found)) if isinstance(found, LoadError) else found
+        return self.visits([(cell, window)], block, position)[0]
+
+    def visits(self, cells: Sequence[tuple[Cell, Window]], block: int, position: int) -> list[Visit]:
+        """Measure cells that are compared, as visit() does one, by windows in turns. `position`: that of the first."""
+        results = [Visit(block, position + at, now()) for at in range(len(cells))]
+        jobs = [
+            Job(cell, window, result, self._seed, self._host)
+            for (cell, window), result in zip(cells, results, strict=True)
+        ]
+        answer: list[Visit | LoadError] | LoadError = self._ask(jobs)
+        found = [answer] * len(jobs) if isinstance(answer, LoadError) else answer
+        return [
+            replace(result, problem=str(one)) if isinstance(one, LoadError) else one
+            for result, one in zip(results, found, strict=True)
+        ]
 
     def parity(self, cells: Sequence[Cell], precisions: Mapping[str, str]) -> dict[str, dict[str, Any]]:
         """See parity.check; raises LoadError."""
@@ -82,8 +96,8 @@ class Launcher:
             raise LoadError(f"the answers could not be compared: {found}")
         return found
 
-    def _ask(self, job: Job | Agreement) -> Any:
-        """The result of a job, or a LoadError. A fork server that ended costs this job: the next one has a new one."""
+    def _ask(self, job: list[Job] | Agreement) -> Any:
+        """The result of a request, or a LoadError. A fork server that ended costs this one: the next has a new one."""
         assert self._process.stdin
         assert self._process.stdout
         try:

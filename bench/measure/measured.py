@@ -1,7 +1,8 @@
 """What is measured: the factors of a cell, one visit to it, and a whole run before any statistics.
 
 A *cell* is a combination of factors. A *visit* is one bounded measurement of a cell by a process group of its own. A
-*block* visits every cell once, in an order drawn by chance. A run has several; ratios are taken within blocks.
+*block* visits every cell once, in an order drawn by chance. A run has several; ratios are taken within blocks. Cells
+that are compared are visited together: each has several short windows, and they take *turns* at them.
 """
 
 import statistics
@@ -21,9 +22,10 @@ SCHEMA: Final = 2
 GATE = 0.35
 """The most that a load process may use of one core. In trials of these clients against a 10 ms server, p50 was within 6
 % of the truth up to about this share. Above it, latencies include the client's own work."""
-OTHERS, AGAIN = 0.1, 0.25
-"""A visit is made again if other programs of the machine used more than this share of a core meanwhile. That is known
-without its times, so nothing is chosen by them. At most this share of a run's visits: others may never rest."""
+OTHERS = 0.2
+"""A turn is made again if other programs of the machine used more than this share of a core meanwhile: 50 ms of a
+quarter of a second. An idle machine's kernel and Docker take up to half of it. That is known without the turn's times,
+so nothing is chosen by them. Once in a visit: others may never rest."""
 RAMP = 0.15
 """Share of the window before its steady part: users that begin together arrive together at first."""
 CLIENT = "client"
@@ -71,10 +73,10 @@ class Cell:
 
 @dataclass(slots=True)
 class Visit:
-    """One visit to a cell.
+    """One visit to a cell: the sums over its turns.
 
-    It has two windows. The *steady* one, without ramp and tail, has the latencies and the throughput. The *counted* one
-    begins and ends with all users idle and has everything else, so the server's counters can be compared with ours
+    A turn has two windows. The *steady* one, without ramp and tail, has the latencies and the throughput. The *counted*
+    one begins and ends with all users idle and has everything else, so the server's counters can be compared with ours
     exactly.
     """
 
@@ -117,9 +119,9 @@ class Visit:
     be read."""
     others_cpu: float = 0.0
     """Cores that programs used in the counted window that are neither the load nor a service of the stack, and the
-    kernel for them; 0 where it cannot be read."""
+    kernel for them, in the turn where they were most; 0 where it cannot be read."""
     repeated: Count = 0
-    """Visits that are not kept because of others_cpu; this one was made in their place."""
+    """Turns that are not kept because of others_cpu; others were made in their place."""
     energy_j: float | None = None
     """Of all GPUs of the serving machine in the counted window; None without one."""
     gpu_utilization: float | None = None
@@ -139,9 +141,15 @@ class Visit:
     problem: str = ""
     """Why this visit measured nothing: one line. Empty when it did."""
 
+    @property
+    def disturbed(self) -> bool:
+        """Whether other programs used more than OTHERS, in a turn that is kept or in one that was made again."""
+        return bool(self.repeated) or self.others_cpu > OTHERS
 
-def merge(result: Visit, shares: Sequence[Mapping[str, Any]]) -> None:
-    """Put the shares of its load processes together: see Meter.share."""
+
+def merge(result: Visit, turns: Sequence[Sequence[Mapping[str, Any]]]) -> None:
+    """Put the shares of its load processes in all turns together: see Meter.share."""
+    shares = [share for turn in turns for share in turn]
     latency = Histogram()
     stages: Counter[str] = Counter()
     errors: Counter[str] = Counter()
@@ -150,7 +158,9 @@ def merge(result: Visit, shares: Sequence[Mapping[str, Any]]) -> None:
         stages.update(share["stages_ms"])
         errors.update(share["errors"])
     result.latency, result.errors, result.decode_ms = latency.encode(), dict(errors), shares[0]["decode_ms"]
-    for name in ("steady_s", "counted_s", "client_cpu", "oldest_unanswered_s"):
+    for name in ("steady_s", "counted_s"):
+        setattr(result, name, sum(max(share[name] for share in turn) for turn in turns))
+    for name in ("client_cpu", "oldest_unanswered_s"):
         setattr(result, name, max(share[name] for share in shares))
     for name in ("steady_requests", "requests", "failures", "missed", "unanswered"):
         setattr(result, name, sum(share[name] for share in shares))

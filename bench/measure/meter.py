@@ -42,8 +42,8 @@ class CellUser(RouteUser):
 
 
 class Meter:
-    """Records the calls of one load process in one window. go() opens the window; `idle` is set when all users wait
-    again after it.
+    """Records the calls of one load process in one window after the other. go() opens a window; `idle` is set when all
+    users wait again after it.
 
     After `warm_most` calls of the warm-up its users wait.
     """
@@ -60,6 +60,7 @@ class Meter:
         self._warm_calls: Counter[int] = Counter()
         self._warm_most = warm_most
         self._recording = False
+        self._windows = 0
         self._schedule: Iterator[float] | None = None
         self._calls_left: int | None = None
         self._gathered = 0
@@ -127,6 +128,7 @@ class Meter:
 
     def go(self, seconds: float, calls: int | None) -> None:
         """Open the gate for so long, or for so many calls in all, and record."""
+        self._windows += 1
         self._latency = Histogram()
         self._steady_requests = self._sum_s = 0.0
         self._requests = self._failures = self._missed = 0
@@ -141,7 +143,8 @@ class Meter:
         # calls begin together is what a gather is: it has no ramp.
         self._steady_from = self._begin if calls or self._cell.gather else self._begin + RAMP * seconds
         if self._cell.rate is not None:
-            self._schedule = arrivals(self._cell.rate * self.users / self._cell.users, self._begin, self._seed)
+            seed = f"{self._seed}/{self._windows}"
+            self._schedule = arrivals(self._cell.rate * self.users / self._cell.users, self._begin, seed)
         self._recording = True
         self.idle.clear()
         self._gate.set()

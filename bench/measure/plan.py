@@ -11,12 +11,14 @@ from locustfiles.study_routes import fiveway
 
 FAIR, PUBLISHED_METHOD = "fair", "published"
 
-FULL_BLOCKS, FULL_WINDOW = 24, Window(seconds=0.8, warm_s=0.4)
-QUICK_BLOCKS, QUICK_WINDOW = 6, Window(seconds=0.5, warm_s=0.3)
-"""For batch 1; see scaled(). Many short blocks: a machine is faster or slower for seconds at a time, so two visits in
-the same second differ less than two means over ten (docs/instrument.md)."""
-START_S = 0.4
-"""Seconds of a visit besides its warm-up and window, for the estimate of the time left."""
+FULL_BLOCKS, FULL_S = 24, 1.0
+QUICK_BLOCKS, QUICK_S = 6, 0.75
+"""How long all windows of a visit at batch 1 are together; see in_turns()."""
+TURN_S, WARM_S = 0.25, 0.2
+"""A machine is faster or slower for a second at a time, so short windows that take turns have more in common than long
+ones (docs/instrument.md)."""
+START_S, BETWEEN_S = 0.35, 0.08
+"""Seconds of a visit besides its warm-up and windows, and between two windows, for the estimate of the time left."""
 
 # The published study (published/README.md): 30 calls serial, 60 concurrent, after 5 that its metrics window counts too.
 PUBLISHED_SERIAL, PUBLISHED_CONCURRENT, PUBLISHED_WARM = 30, 60, 5
@@ -36,25 +38,27 @@ class Plan:
     most_calls: int | None = None
     """After so many the run ends."""
 
-    def order(self, block: int) -> list[Cell]:
+    def order(self, block: int) -> list[list[Cell]]:
         """The cells in the order of this block (from 1): drawn by chance, or as they are in the published method.
 
-        Cells that are compared, which differ in their row or target alone, are visited one after the other: the machine
-        changes less between them.
+        Cells that are compared, which differ in their row or target alone, are visited together: their windows come in
+        turns.
         """
         if self.method != FAIR:
-            return list(self.cells)
+            return [[cell] for cell in self.cells]
         chance = random.Random(f"{self.seed}/{block}")
         compared: dict[Cell, list[Cell]] = {}
         for cell in chance.sample(self.cells, len(self.cells)):
             compared.setdefault(replace(cell, name="", route="", target=""), []).append(cell)
-        return [cell for cells in compared.values() for cell in cells]
+        return list(compared.values())
 
     @property
     def seconds(self) -> float:
         """About how long the run takes."""
         windows = [self.window(cell) for cell in self.cells]
-        return self.blocks * sum(window.seconds + window.warm_s + START_S for window in windows)
+        return self.blocks * sum(
+            START_S + window.warm_s + window.rounds * (window.seconds + BETWEEN_S) for window in windows
+        )
 
 
 def matrix(base: Cell, batches: Sequence[int], concurrency: Sequence[int]) -> list[Cell]:
@@ -62,9 +66,13 @@ def matrix(base: Cell, batches: Sequence[int], concurrency: Sequence[int]) -> li
     return [replace(base, batch=batch, users=users) for batch, users in fiveway.matrix(batches, concurrency)]
 
 
-def scaled(window: Window, batch: int) -> Window:
-    """A longer window for larger batches, whose calls are longer: twice as long for the largest."""
-    return replace(window, seconds=window.seconds * (1 + (batch - 1) / (fiveway.BATCHES[-1] - 1)))
+def in_turns(seconds: float, batch: int) -> Window:
+    """Windows of TURN_S that are so long together. Calls with larger batches are longer: for the largest the windows
+    are four times as long, and twice as long together."""
+    part = (batch - 1) / (fiveway.BATCHES[-1] - 1)
+    seconds *= 1 + part
+    rounds = max(1, round(seconds / (TURN_S * (1 + 3 * part))))
+    return Window(seconds / rounds, WARM_S, rounds=rounds)
 
 
 def published_window(cell: Cell) -> Window:

@@ -16,17 +16,17 @@ class Progress(Bar):
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         console = Console(stderr=True, highlight=False)
         super().__init__(*columns, console=console, disable=not sys.stderr.isatty())
-        self._steps, self._begun = steps, 0
+        self._steps, self._done, self._begun = steps, 0, 0
         self._run = self.add_task("", total=steps)
 
-    def next(self, what: str) -> None:
-        """The previous step has ended and this one begins."""
-        done = self._begun
+    def next(self, what: str, steps: int = 1) -> None:
+        """The previous steps have ended and these begin."""
+        before, done = self._done, self._begun
         self.update(self._run, completed=done, description=what)
-        if self.disable and done and done * TENTHS % self._steps < TENTHS:
+        if self.disable and before * TENTHS // self._steps < done * TENTHS // self._steps:
             left = (self.tasks[0].elapsed or 0) / done * (self._steps - done)
             self.say(f"{done} of {self._steps} visits, about {left / 60:.0f} min left")
-        self._begun += 1
+        self._done, self._begun = done, done + steps
 
     def say(self, line: str) -> None:
         self.console.print(f"fiveway: {line}", markup=False, soft_wrap=True)

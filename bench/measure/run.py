@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from bench.measure.launcher import Launcher, LoadError
-from bench.measure.measured import AGAIN, FINISHED, INTERRUPTED, OTHERS, Run, Visit, now
+from bench.measure.measured import FINISHED, INTERRUPTED, Run, Visit, now
 from bench.measure.plan import FAIR, Plan
 from bench.measure.progress import Progress
 from locustfiles import serving
@@ -26,7 +26,6 @@ def carry_out(
     run = Run(plan.study, now(), plan.method, options, environment, cells=[(cell, []) for cell in plan.cells])
     visits = dict(run.cells)
     model, made = served_model(), 0
-    again = AGAIN * plan.blocks * len(plan.cells) if plan.method == FAIR else 0.0
     precisions = {name: engine["precision"] for name, engine in (environment.get("engines") or {}).items()}
     try:
         progress.say("Comparing the answers of the routes")
@@ -38,24 +37,25 @@ def carry_out(
         for route in sorted(silent):
             progress.say(f"{route} is left out: {run.parity[route]['why']}")
         for block in range(1, plan.blocks + 1):
-            for position, cell in enumerate(plan.order(block), 1):
-                progress.next(f"block {block}/{plan.blocks}: {cell.id}")
-                if cell.route in silent:
-                    visits[cell].append(Visit(block, position, now(), problem=run.parity[cell.route]["why"]))
-                    continue
-                window, earlier = plan.window(cell), 0
-                while (visit := load.visit(cell, window, block, position)).others_cpu > OTHERS and again >= 1:
-                    again -= 1
-                    earlier += 1
-                visit.repeated = earlier
-                visits[cell].append(visit)
-                made += visit.requests + visit.failures
+            position = 1
+            for together in plan.order(block):
+                progress.next(f"block {block}/{plan.blocks}: {together[0].id}", len(together))
+                asked = [cell for cell in together if cell.route not in silent]
+                for cell in together:
+                    if cell.route in silent:
+                        visits[cell].append(Visit(block, position, now(), problem=run.parity[cell.route]["why"]))
+                found = load.visits([(cell, plan.window(cell)) for cell in asked], block, position) if asked else []
+                position += len(together)
+                for cell, visit in zip(asked, found, strict=True):
+                    visits[cell].append(visit)
+                    made += visit.requests + visit.failures
+                    if visit.problem:
+                        progress.say(f"{cell.id}: {visit.problem}")
                 if made >= (plan.most_calls or math.inf):
                     raise LoadError(f"{made} calls were made, and --calls allows {plan.most_calls}")
-                if visit.problem:
-                    progress.say(f"{cell.id}: {visit.problem}")
                 if served_model() != model:
-                    visit.problem = "the model was changed during this visit"
+                    for visit in found:
+                        visit.problem = "the model was changed during this visit"
                     raise LoadError(
                         "the model was changed during the run: what was measured before stays, run it again"
                     )

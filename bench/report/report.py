@@ -407,12 +407,12 @@ class Report:
         each = ", ".join(f"{service} {digits(ms)}" for service, ms in found.items() if ms >= IDLE_SHOWN)
         said = "Without a call, while other routes were measured, services took in CPU-milliseconds per second"
         visits = [visit for cell in self.result.cells for visit in cell.visits]
-        again, disturbed = sum(visit.repeated for visit in visits), sum(visit.others_cpu > OTHERS for visit in visits)
+        again, disturbed = sum(visit.repeated for visit in visits), sum(visit.disturbed for visit in visits)
         others = (
-            f"Other programs used more than {share(OTHERS)} of a core in {again + disturbed} of {len(visits) + again}"
-            f" visits; {again} were made again."
+            f"Other programs used more than {share(OTHERS)} of a core in {disturbed} of {len(visits)} visits;"
+            f" {again} of their turns were made again."
         )
-        return " ".join([f"{said}: {each}."] * bool(each) + [others] * bool(again + disturbed))
+        return " ".join([f"{said}: {each}."] * bool(each) + [others] * bool(disturbed))
 
     @property
     def parity(self) -> Table | None:

@@ -38,11 +38,11 @@ for route in ROUTES.values():
             cell, served = Cell(route.name, route.name, batch, target=target), chosen.served(route)
             connect(route, chosen).send(ready[0])
             before = read(cell, served)
-            nothing = delta(before, read(cell, served))
+            nothing = delta((before, read(cell, served)))
             clients = [connect(route, chosen) for _ in range(connections)]
             for i in range(calls):
                 clients[i % connections].send(ready[i % len(ready)])
-            counted = delta(before, read(cell, served))
+            counted = delta((before, read(cell, served)))
             for client in clients:
                 client.close()
             body = sum(len(ready[i % len(ready)].body) for i in range(calls))

@@ -29,7 +29,7 @@ for route in ("onnx-http", "onnx-grpc"):
         cell = Cell(route, route, users=users)
         before = read(cell, served)
         visit = truth.generate(cell, "http://edge:8080", 1, 1.0)
-        counted = delta(before, read(cell, served))
+        counted = delta((before, read(cell, served)))
         sizes = [len(one.body) for one in requests_of(ROUTES[route], settings_of(cell, "http://edge:8080"))]
         bodies = sum(sizes) / len(sizes)
         found[f"{route} {users}"] = {"visit": asdict(visit), "counted": asdict(counted), "body": bodies}

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from bench.measure.measured import OTHERS
 from bench.report import documents, report, results, study_page
 from bench.studies import STUDIES
 from chaos import page as reliability
@@ -64,13 +63,11 @@ def test_the_proof_of_the_instrument_is_in_the_results() -> None:
         result = results.load(ROOT / aa)
         runs = result.analysis.quick_runs
         visits = [visit for cell in result.cells for visit in cell.visits]
-        again = sum(visit.repeated for visit in visits)
-        disturbed = again + sum(visit.others_cpu > OTHERS for visit in visits)
         # Of one caller, and of eight.
         of = {"p50_ms": [0, 2], "images_per_s": [1, 3], "servers": [0, 3], "edge": [0, 3]}
         cells = [
             f"`{result.cells[0].route}`",
-            f"{disturbed} of {len(visits) + again}" if any(visit.others_cpu for visit in visits) else "–",
+            f"{sum(visit.disturbed for visit in visits)} of {len(visits)}",
             f"{sum(row.same for row in runs)} of {sum(row.runs for row in runs)}",
             *(
                 ", ".join(report.half(runs[i].cpu_widths.get(what, runs[i].width)) for i in rows)

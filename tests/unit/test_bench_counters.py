@@ -1,6 +1,7 @@
 """Reading counters: servers and files of our own that count what we say, with the texts that the real ones write."""
 
 import json
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,8 +11,9 @@ from typing import Any
 import pytest
 
 from bench.measure import counters
-from bench.measure.counters import Delta, delta, read
+from bench.measure.counters import MACHINE, Delta, Snapshot, delta, read
 from bench.measure.measured import Cell
+from bench.measure.turns import Turn, taken
 from tests.unit.bench_runs import to
 from tests.unit.locust_servers import answering
 
@@ -122,8 +124,8 @@ def test_a_reading_in_between_costs_nothing_either(stack: Stack) -> None:
     middle = read(cell(), "m")
     stack.calls(3)
     last = read(cell(), "m")
-    assert [delta(first, last).connections, delta(middle, last).connections] == [5, 3]
-    assert [delta(first, last).sent_bytes, delta(middle, last).sent_bytes] == [2500, 1500]
+    assert [delta((first, last)).connections, delta((middle, last)).connections] == [5, 3]
+    assert [delta((first, last)).sent_bytes, delta((middle, last)).sent_bytes] == [2500, 1500]
 
 
 def calls(count: int, **options: Any) -> Callable[[Stack], None]:
@@ -188,7 +190,7 @@ def test_what_is_counted(stack: Stack, name: str) -> None:
     before = read(case.cell, "m")
     for happens in case.events:
         happens(stack)
-    found = delta(before, read(case.cell, "m"))
+    found = delta((before, read(case.cell, "m")))
     assert {name: getattr(found, name) for name in case.counted} == case.counted
     assert case.reason in found.reasons[0] if case.reason else found.reasons == []
 
@@ -200,13 +202,13 @@ def test_the_stages_of_a_call(stack: Stack) -> None:
     before = read(chosen, "m")
     stack.calls(3, batch=4)
     stack.executed += [(8, 2), (1, 1)]
-    found = delta(before, read(chosen, "m")).triton_stages_ms
+    found = delta((before, read(chosen, "m"))).triton_stages_ms
     names = ("queue", "compute_input", "compute_infer", "compute_output", "total")
     assert found == pytest.approx({f"triton.{name}": ms for name, ms in zip(names, (1, 2, 30, 4, 38), strict=True)})
     chosen = cell(route="onnx-jpeg-grpc", target="direct")
     before = read(chosen, "m_jpeg")
     stack.calls(3, edge=False)
-    found = delta(before, read(chosen, "m_jpeg")).triton_stages_ms
+    found = delta((before, read(chosen, "m_jpeg"))).triton_stages_ms
     assert (found["triton.decode"], found["triton.total"]) == pytest.approx((32, 38))
     assert "/v2/models/m_preprocess/stats" in stack.paths
 
@@ -216,19 +218,19 @@ def test_counters_that_never_rest(stack: Stack, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(counters, "LIMIT_S", 0.1)
     before = read(cell(), "m")
     stack.under_way = 1
-    assert "did not come to rest" in delta(before, read(cell(), "m")).reasons[0]
+    assert "did not come to rest" in delta((before, read(cell(), "m"))).reasons[0]
 
 
 def test_what_cannot_be_read_is_said(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     """No server, no page, no counters in the kernel: each is None with a reason, and nothing is raised."""
     stack.broken = True
-    found = delta(read(cell(), "m"), read(cell(), "m"))
+    found = delta((read(cell(), "m"), read(cell(), "m")))
     assert found.server_requests is None
     assert {reason.partition(" (")[0] for reason in found.reasons} == {"the edge's counters", "Triton's statistics"}
 
     for name, value in {"EDGE_STATISTICS": "127.0.0.1:1", "TRITON": "127.0.0.1:1", "SNMP": stack.snmp / "no"}.items():
         monkeypatch.setattr(counters, name, value)
-    found = delta(read(cell(), "m"), read(cell(), "m"))
+    found = delta((read(cell(), "m"), read(cell(), "m")))
     assert found == Delta(reasons=found.reasons)
     assert len(found.reasons) == 3
     assert all("cannot be read" in reason for reason in found.reasons)
@@ -240,7 +242,7 @@ def test_without_docker_bytes_are_not_counted(stack: Stack, monkeypatch: pytest.
     monkeypatch.setattr(counters, "TRITON", "triton:8000")
     before = read(DIRECT, "m")
     stack.calls(5, edge=False)
-    found = delta(before, read(DIRECT, "m"))
+    found = delta((before, read(DIRECT, "m")))
     assert (found.server_requests, found.connections, found.reasons) == (5, 5, [])
     assert (found.sent_bytes, found.received_bytes) == (0, 0)
 
@@ -257,8 +259,8 @@ def test_the_cpu_time_of_a_service_is_that_of_its_containers(
     place: str, first: str, then: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the groups of cgroup v1 and v2, by either driver. Whom the host did not name, and what cannot be read, is left
-    out; so is a container that was started anew."""
-    ids = {letter * 64: service for letter, service in zip("abcd", ["triton", "triton", "edge", ""], strict=True)}
+    out; so is a container that was started anew. What the load's own container takes is not the machine's."""
+    ids = {letter * 64: service for letter, service in zip("abcde", ["triton", "triton", "edge", "", ""], strict=True)}
     told = [{"id": id_, "service": service} for id_, service in ids.items() if service]
     monkeypatch.setenv("FIVEWAY_HOST", json.dumps({"services": told}))
     monkeypatch.setattr(counters, "CGROUPS", tmp_path)
@@ -268,30 +270,49 @@ def test_the_cpu_time_of_a_service_is_that_of_its_containers(
         file.write_text(first)
     whole = tmp_path / ("cpuacct" if "cpuacct" in place else "") / files[0].name
     whole.write_text(first)
+    files[3].with_name("cgroup.procs").write_text(f"{os.getpid()}\n")
+    files[4].with_name("cgroup.procs").write_text("0\n")
     counters.containers.cache_clear()
     found = counters.containers()
-    assert {service: len(paths) for service, paths in found.items()} == {"triton": 2, "edge": 1, counters.MACHINE: 1}
+    assert {service: len(paths) for service, paths in found.items()} == {
+        "triton": 2, "edge": 1, counters.MACHINE: 1, counters.OWN: 1,
+    }  # fmt: skip
     cell = Cell("onnx-http", "onnx-http", target="http://elsewhere")
     before = read(cell, "m")
     files[0].write_text(then)
     files[2].write_text(first.replace("5", "1"))
+    files[3].write_text(then)
     whole.write_text(then.replace("25", "9025"))
-    counted = delta(before, read(cell, "m"))
-    assert counted.cpu_ms == {"triton": 20.0}
-    assert counted.machine_ms is not None
-    assert 8000 < counted.machine_ms < 9020  # without what this process took
+    counted = delta((before, read(cell, "m")))
+    assert (counted.cpu_ms, counted.machine_ms) == ({"triton": 20.0}, 9000.0)
     files[2].unlink()
-    assert delta(before, read(cell, "m")).cpu_ms == {"triton": 20.0}
+    assert delta((before, read(cell, "m"))).cpu_ms == {"triton": 20.0}
     counters.containers.cache_clear()
 
 
 def test_energy_is_counted_where_there_are_gpus(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of all of them, for every route: PyTorch computes on them too. Without one Triton's metrics are not asked."""
     jpeg = cell(route="jpeg-http")
-    assert delta(read(jpeg, "m"), read(jpeg, "m")).energy_j is None
+    assert delta((read(jpeg, "m"), read(jpeg, "m"))).energy_j is None
     assert "/metrics" not in stack.paths
     monkeypatch.setenv("FIVEWAY_HOST", json.dumps({"devices": [{"name": "A100"}]}))
     before = read(jpeg, "m")
     stack.joules += 30
-    found = delta(before, read(jpeg, "m"))
+    found = delta((before, read(jpeg, "m")))
     assert (found.energy_j, found.gpu_utilization) == (30.0, 0.7)
+
+
+def test_a_turn_that_others_disturbed_is_made_again() -> None:
+    """Once in a visit, since others may never rest."""
+
+    def turn(number: int, others_s: float) -> Turn:
+        before, after = (
+            Snapshot(cell(), 0.0, *(Counter(),) * 3, (counted, counted), Counter(), ())
+            for counted in (Counter({MACHINE: 0}), Counter({MACHINE: round(others_s * 1e9)}))
+        )
+        return Turn(before, after, [{"counted_s": 1.0, "number": number}])
+
+    made = map(turn, range(5), (0.0, 0.5, 0.0, 0.5, 0.0))
+    kept, repeated = taken([None] * 4, lambda: next(made))
+    assert [one.shares[0]["number"] for one in kept] == [0, 2, 3, 4]
+    assert (repeated, max(one.others_cpu for one in kept)) == (1, 0.5)

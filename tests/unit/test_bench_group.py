@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from bench.measure.launcher import Launcher, Window
-from bench.measure.measured import Cell, Visit
+from bench.measure.measured import RAMP, Cell, Visit
 from locustfiles.recorder import Histogram
 from locustfiles.study_routes import WAYS, clients
 from tests.unit.locust_processes import until
@@ -78,6 +78,21 @@ def test_a_visit_counts_what_its_users_did(load: Launcher, good: StandIn, route:
     sound(found)
     assert (found.block, found.position) == (2, 5)
     assert found.connections == {"pooled": 3, "shared": 1, "cold": found.requests}[policy]
+
+
+def test_cells_that_are_compared_take_turns(load: Launcher, good: StandIn) -> None:
+    """Each has its windows, on connections that it keeps between them; a cell that fails costs the others nothing."""
+    turns = replace(WINDOW, seconds=0.2, rounds=3)
+    http, grpc, aio = (cell(good, route, users=3) for route in ("onnx-http", "onnx-grpc", "onnx-http-aiohttp"))
+    nobody = replace(http, target="http://127.0.0.1:9")
+    found = load.visits([(one, turns) for one in (http, grpc, nobody, aio)], block=2, position=4)
+    assert [(one.block, one.position, one.repeated) for one in found] == [(2, at, 0) for at in (4, 5, 6, 7)]
+    assert "no call succeeded" in found.pop(2).problem
+    for one in found:
+        sound(one)
+        assert one.connections == 3
+        assert one.steady_s == pytest.approx(3 * 0.2 * (1 - RAMP))
+        assert one.counted_s > one.steady_s
 
 
 # All but the program in Go, which the bench's image has: tests/stack/test_studies.py.

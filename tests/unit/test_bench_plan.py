@@ -1,7 +1,7 @@
 """What a run measures, and in which order."""
 
 from collections import Counter
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
 
 import pytest
 
@@ -17,24 +17,32 @@ def cells() -> tuple[Cell, ...]:
 
 
 def test_every_block_visits_every_cell_once_in_an_order_of_its_own() -> None:
-    """The order is drawn anew for each block, and is the same for the same seed. Rows that are compared come one after
-    the other, in any order among themselves."""
+    """The order is drawn anew for each block, and is the same for the same seed. Rows that are compared come together,
+    in any order among themselves."""
     run = Plan("fiveway", cells(), 3, lambda _: Window(1, 1), seed=7)
     orders = [run.order(block) for block in (1, 2, 3)]
-    assert all(Counter(order) == Counter(run.cells) for order in orders)
-    assert len({tuple(order) for order in orders}) == 3
+    assert all(Counter(chain(*order)) == Counter(run.cells) for order in orders)
+    assert len({tuple(chain(*order)) for order in orders}) == 3
     assert orders == [run.order(block) for block in (1, 2, 3)]
-    rows = len(fiveway.ROWS)
     for order in orders:
-        together = [order[start : start + rows] for start in range(0, len(order), rows)]
-        assert all(len({(cell.batch, cell.users) for cell in some}) == 1 for some in together)
-        assert len({tuple(cell.route for cell in some) for some in together}) > 1
+        assert all(len({(cell.batch, cell.users) for cell in together}) == 1 for together in order)
+        assert {len(together) for together in order} == {len(fiveway.ROWS)}
+        assert len({tuple(cell.route for cell in together) for together in order}) > 1
+
+
+def test_a_visit_has_short_windows() -> None:
+    """About a quarter of a second each, for the largest batch four times as long; together as long as was asked, and
+    twice as long for that batch."""
+    small, large, short = plan.in_turns(1.0, 1), plan.in_turns(1.0, fiveway.BATCHES[-1]), plan.in_turns(0.1, 1)
+    assert (small.rounds, small.seconds) == (4, 0.25)
+    assert (large.rounds, large.seconds) == (2, 1.0)
+    assert (short.rounds, short.seconds) == (1, 0.1)
 
 
 def test_the_published_method_keeps_the_order_and_makes_a_client_per_call() -> None:
     """Route after route, one block, 30 calls with one user and 60 with more, five to warm up."""
     run = plan.published(cells(), seed=1)
-    assert [cell.route for cell in run.order(1)] == [cell.route for cell in cells()]
+    assert [[cell.route] for cell in cells()] == [[cell.route for cell in some] for some in run.order(1)]
     assert {cell.policy for cell in run.cells} == {"published"}
     windows = {cell.users: run.window(cell) for cell in run.cells}
     assert (windows[1].calls, windows[16].calls, windows[1].warm_calls) == (30, 60, 5)

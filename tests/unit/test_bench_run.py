@@ -1,6 +1,6 @@
 """How a run goes, and how it ends badly: with a load that is a stand-in, since the ends are what is tested here."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +19,17 @@ BLOCKS = 3
 
 
 class Load:
-    """Visits that say how many there were before; `when` is called with that number before each."""
+    """Visits that say how many there were before; `when` is called with that number before those of each block."""
 
     def __init__(self, when: Callable[[int], None] = lambda _: None, parity: dict[str, Any] | None = None) -> None:
         self.made = 0
         self._when = when
         self._parity = parity or {cell.route: AGREES for cell in CELLS}
 
-    def visit(self, cell: Cell, window: Window, block: int, position: int) -> Visit:
+    def visits(self, cells: Sequence[tuple[Cell, Window]], block: int, position: int) -> list[Visit]:
         self._when(self.made)
-        self.made += 1
-        return Visit(block, position, "now", requests=self.made)
+        self.made += len(cells)
+        return [Visit(block, position + at, "now", requests=self.made) for at in range(len(cells))]
 
     def parity(self, cells: object, precisions: object) -> dict[str, Any]:
         return dict(self._parity)
@@ -61,9 +61,9 @@ def run(load: Load) -> tuple[Run, list[int]]:
 @pytest.mark.parametrize(
     ("after", "happens", "saved", "why"),
     [
-        (3, KeyboardInterrupt(), [2, 3], "interrupted (Ctrl-C)"),
-        (5, LoadError("the load generator ended"), [2, 4, 5], "the load generator ended"),
-        (2, None, [2, 3], "the model was changed during the run"),
+        (2, KeyboardInterrupt(), [2, 2], "interrupted (Ctrl-C)"),
+        (4, LoadError("the load generator ended"), [2, 4, 4], "the load generator ended"),
+        (2, None, [2, 4], "the model was changed during the run"),
     ],
 )
 def test_an_early_end_keeps_what_was_measured(
@@ -104,22 +104,3 @@ def test_a_route_that_changes_its_answers_gets_no_verdict() -> None:
     assert found.parity["onnx-http"] == AGREES
     assert found.parity["onnx-grpc"]["why"] == "after the run it no longer agreed: 0.2"
     assert not found.parity["onnx-grpc"]["agrees"]
-
-
-class Disturbed(Load):
-    """While its second and its fifth visit are made, others use the machine."""
-
-    def visit(self, cell: Cell, window: Window, block: int, position: int) -> Visit:
-        found = super().visit(cell, window, block, position)
-        found.others_cpu = 0.5 if self.made in (2, 5) else 0.0
-        return found
-
-
-def test_a_visit_that_others_disturbed_is_made_again() -> None:
-    """Until they rest, and not without end: of six visits one may be made again."""
-    found, saved = run(Disturbed())
-    visits = sorted((visit for _, visits in found.cells for visit in visits), key=lambda one: one.requests)
-    assert [(one.requests, one.repeated, one.others_cpu) for one in visits] == [
-        (1, 0, 0.0), (3, 1, 0.0), (4, 0, 0.0), (5, 0, 0.5), (6, 0, 0.0), (7, 0, 0.0),
-    ]  # fmt: skip
-    assert saved[-1] == BLOCKS * len(CELLS)

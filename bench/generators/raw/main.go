@@ -1,9 +1,9 @@
 // Command raw is a closed loop of HTTP/1.1 requests or unary gRPC calls with ready-made bytes: a client in another language, with
 // other protocol stacks (net/http, grpc-go) and another clock than Locust's.
 //
-// Each user has a connection of its own and sends the next request when the answer is in. After the warm-up it prints `idle` and
-// waits for a line on stdin; then it calls for so many seconds. A status other than 200 or OK is a failure. The result is one line of
-// JSON on stdout, with the numbers that bench/measure/meter.py has of a load process.
+// Each user has a connection of its own and sends the next request when the answer is in. After the warm-up it prints `idle`. For
+// each line on stdin it calls for so many seconds, and prints one line of JSON with the numbers that bench/measure/meter.py has of a
+// load process. A status other than 200 or OK is a failure.
 //
 // Receive windows are grpc-go's defaults: they begin at 64 KiB and grow with the measured bandwidth. They bound answers only;
 // requests are bounded by the windows of the server.
@@ -265,11 +265,10 @@ func main() {
 	}
 	l.run(clients, *warmUp)
 	fmt.Println("idle")
-	if _, err := bufio.NewReader(os.Stdin).ReadString('\n'); err != nil {
-		fail(fmt.Errorf("no line on stdin that says go: %w", err))
-	}
-	l.run(clients, *seconds)
-	if err := json.NewEncoder(os.Stdout).Encode(l.result()); err != nil {
-		fail(err)
+	for turns := bufio.NewScanner(os.Stdin); turns.Scan(); {
+		l.run(clients, *seconds)
+		if err := json.NewEncoder(os.Stdout).Encode(l.result()); err != nil {
+			fail(err)
+		}
 	}
 }
