@@ -178,7 +178,7 @@ def _command(
         command.add_argument("--target", type=_names, metavar="T,T", help=TARGET_HELP)
         command.add_argument("--host", help="address of this stack's edge")
     command.add_argument("--blocks", type=int, help="visits to each cell; a verdict needs at least 3")
-    command.add_argument("--seconds", type=float, help="length of a visit at batch 1; twice as long at batch 32")
+    command.add_argument("--seconds", type=float, help="length of a visit; twice as long for batch 32 or 16 callers")
     command.add_argument("--seed", type=int, default=1, help="seed of the order of visits and of open-loop schedules")
     command.add_argument("--results", type=Path, default=Path("/results"), help=argparse.SUPPRESS)
     return command
@@ -401,7 +401,7 @@ def shown(path: Path) -> str:
 
 def _window(options: argparse.Namespace, quick: bool) -> Callable[[Cell], Window]:
     seconds = options.seconds or (plan.QUICK_S if quick else plan.FULL_S)
-    return lambda cell: plan.in_turns(seconds, cell.batch)
+    return partial(plan.in_turns, seconds)
 
 
 def _as_text(options: argparse.Namespace) -> dict[str, Any]:

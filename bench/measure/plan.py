@@ -66,12 +66,12 @@ def matrix(base: Cell, batches: Sequence[int], concurrency: Sequence[int]) -> li
     return [replace(base, batch=batch, users=users) for batch, users in fiveway.matrix(batches, concurrency)]
 
 
-def in_turns(seconds: float, batch: int) -> Window:
-    """Windows of TURN_S that are so long together. Calls with larger batches are longer: for the largest the windows
-    are four times as long, and twice as long together."""
-    part = (batch - 1) / (fiveway.BATCHES[-1] - 1)
-    seconds *= 1 + part
-    rounds = max(1, round(seconds / (TURN_S * (1 + 3 * part))))
+def in_turns(seconds: float, cell: Cell) -> Window:
+    """Windows of TURN_S that are so long together. Calls of larger batches and of more callers are longer: for the
+    most callers the windows are twice as long; for the largest batch four times, and twice as long together."""
+    batch, users = (cell.batch - 1) / (fiveway.BATCHES[-1] - 1), (cell.users - 1) / (fiveway.CONCURRENCY[-1] - 1)
+    seconds *= 1 + max(batch, users)
+    rounds = max(1, round(seconds / (TURN_S * (1 + max(3 * batch, users)))))
     return Window(seconds / rounds, WARM_S, rounds=rounds)
 
 

@@ -1,6 +1,7 @@
 """What a run measures, and in which order."""
 
 from collections import Counter
+from dataclasses import replace
 from itertools import chain, islice, pairwise
 
 import pytest
@@ -31,12 +32,11 @@ def test_every_block_visits_every_cell_once_in_an_order_of_its_own() -> None:
 
 
 def test_a_visit_has_short_windows() -> None:
-    """About a quarter of a second each, for the largest batch four times as long; together as long as was asked, and
-    twice as long for that batch."""
-    small, large, short = plan.in_turns(1.0, 1), plan.in_turns(1.0, fiveway.BATCHES[-1]), plan.in_turns(0.1, 1)
-    assert (small.rounds, small.seconds) == (4, 0.25)
-    assert (large.rounds, large.seconds) == (2, 1.0)
-    assert (short.rounds, short.seconds) == (1, 0.1)
+    """About a quarter of a second each, and together as long as was asked; longer ones for calls that are longer."""
+    one = Cell("onnx-http", "onnx-http")
+    many, large = replace(one, users=fiveway.CONCURRENCY[-1]), replace(one, batch=fiveway.BATCHES[-1])
+    found = [plan.in_turns(*asked) for asked in ((1.0, one), (1.0, many), (1.0, large), (0.1, one))]
+    assert [(window.rounds, window.seconds) for window in found] == [(4, 0.25), (4, 0.5), (2, 1.0), (1, 0.1)]
 
 
 def test_the_published_method_keeps_the_order_and_makes_a_client_per_call() -> None:
