@@ -67,11 +67,11 @@ def matrix(base: Cell, batches: Sequence[int], concurrency: Sequence[int]) -> li
 
 
 def in_turns(seconds: float, cell: Cell) -> Window:
-    """Windows of TURN_S that are so long together. Calls of larger batches and of more callers are longer: for the
-    most callers the windows are twice as long; for the largest batch four times, and twice as long together."""
+    """Windows of TURN_S that are so long together. Calls of more callers and of larger batches are longer: for 16
+    callers and for batch 32 all windows are longer by half, and for that batch each is four times as long."""
     batch, users = (cell.batch - 1) / (fiveway.BATCHES[-1] - 1), (cell.users - 1) / (fiveway.CONCURRENCY[-1] - 1)
-    seconds *= 1 + max(batch, users)
-    rounds = max(1, round(seconds / (TURN_S * (1 + max(3 * batch, users)))))
+    seconds *= 1 + max(batch, users) / 2
+    rounds = max(1, round(seconds / (TURN_S * (1 + max(3 * batch, users / 2)))))
     return Window(seconds / rounds, WARM_S, rounds=rounds)
 
 

@@ -36,7 +36,7 @@ def test_a_visit_has_short_windows() -> None:
     one = Cell("onnx-http", "onnx-http")
     many, large = replace(one, users=fiveway.CONCURRENCY[-1]), replace(one, batch=fiveway.BATCHES[-1])
     found = [plan.in_turns(*asked) for asked in ((1.0, one), (1.0, many), (1.0, large), (0.1, one))]
-    assert [(window.rounds, window.seconds) for window in found] == [(4, 0.25), (4, 0.5), (2, 1.0), (1, 0.1)]
+    assert [(window.rounds, window.seconds) for window in found] == [(4, 0.25), (4, 0.375), (2, 0.75), (1, 0.1)]
 
 
 def test_the_published_method_keeps_the_order_and_makes_a_client_per_call() -> None:
