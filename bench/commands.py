@@ -178,7 +178,7 @@ def _command(
         command.add_argument("--target", type=_names, metavar="T,T", help=TARGET_HELP)
         command.add_argument("--host", help="address of this stack's edge")
     command.add_argument("--blocks", type=int, help="visits to each cell; a verdict needs at least 3")
-    command.add_argument("--seconds", type=float, help="length of a visit; half as long again for 16 callers and batch 32")
+    command.add_argument("--seconds", type=float, help="length of a visit; longer for more callers and larger batches")
     command.add_argument("--seed", type=int, default=1, help="seed of the order of visits and of open-loop schedules")
     command.add_argument("--results", type=Path, default=Path("/results"), help=argparse.SUPPRESS)
     return command
