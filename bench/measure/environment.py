@@ -29,11 +29,11 @@ CLIENTS = (
 """The libraries that a client's latency can depend on."""
 
 OF_THE_STACK = (
-    "accelerator", "devices", "envoy_config_sha256", "providers", "services", "tf32_override", "torchserve",
+    "accelerator", "devices", "engines", "envoy_config_sha256", "providers", "services", "tf32_override",
 )  # fmt: skip
 """The host's facts that describe the servers which run on it."""
 
-OF_DOCKER = ("docker", "envoy_config_sha256", "providers", "services", "tf32_override", "torchserve")
+OF_DOCKER = ("docker", "engines", "envoy_config_sha256", "providers", "services", "tf32_override")
 """The host's facts about containers, left out if the servers run without Docker."""
 
 PATIENCE_S = 5
@@ -145,12 +145,13 @@ def _asked_providers() -> list[dict[str, str]]:
 
 def _engines(host: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Engine (Route.engine) -> what computes there, of those that say so."""
-    served, torchserve = serving.now(), host.get("torchserve")
+    served = serving.now()
     override = os.environ.get("NVIDIA_TF32_OVERRIDE") if native() else host.get("tf32_override")
     torch = {"library": "PyTorch", "instances": 1}
     said = _json(_get(f"http://{direct_address('jpeg-http:8000')}/served")).get("photos") or {}
     found = {name: said[name] for name in ("device", "precision", "threads") if name in said}
-    engines = {"jpeg-http": found and torch | found, "torchserve": torch | dict(torchserve) if torchserve else {}}
+    engines = {"jpeg-http": found and torch | found}
+    engines |= {name: torch | dict(about) for name, about in (host.get("engines") or {}).items()}
     for engine, suffix in (("onnx", ""), ("trt", "_trt")):
         if f"{served.model}{suffix}" in served.models:
             engines[engine] = _triton_engine(f"{served.model}{suffix}", tf32=override != "0")

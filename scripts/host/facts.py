@@ -16,6 +16,8 @@ CONTAINER = (
     '"nano_cpus":{{.HostConfig.NanoCpus}},"cpuset":{{json .HostConfig.CpusetCpus}},'
     '"memory_bytes":{{.HostConfig.Memory}},"pids":{{with .HostConfig.PidsLimit}}{{.}}{{else}}0{{end}}}'
 )
+FOREIGN = ("torchserve",)
+"""Services of other projects with a model."""
 
 
 def hardware() -> dict[str, Any]:
@@ -39,10 +41,11 @@ def providers() -> list[dict[str, Any]] | None:
     return [{"model": model, "provider": provider, "nodes": int(nodes)} for model, provider, nodes in found] or None
 
 
-def torchserve() -> dict[str, Any] | None:
-    """What computes in TorchServe: its handler writes it down, and nothing outside of the container can ask."""
-    said = ask("docker", "compose", "exec", "-T", "torchserve", "cat", "/tmp/engine.json")
-    return json.loads(said) if said else None
+def engines() -> dict[str, Any]:
+    """Service -> what computes in it, of other projects' servers that run: code of this project inside writes it down,
+    and nothing outside of the container can ask."""
+    said = {name: ask("docker", "compose", "exec", "-T", name, "cat", "/tmp/engine.json") for name in FOREIGN}
+    return {name: json.loads(text) for name, text in said.items() if text}
 
 
 def tf32_override() -> str | None:
@@ -78,7 +81,7 @@ def facts() -> dict[str, Any]:
         "envoy_config_sha256": envoy_config(),
         "services": services(),
         "providers": providers(),
-        "torchserve": torchserve(),
+        "engines": engines(),
         "tf32_override": tf32_override(),
         "devices": devices(),
     }

@@ -5,8 +5,5 @@ from pathlib import Path
 ANSWERED = Path("/tmp/answered")
 """Touched whenever the model has answered. The health check reads its time."""
 
-ENGINE = Path("/tmp/engine.json")
-"""What computes, as gateways.upstreams.torch.engine says it: scripts/host-facts reads it."""
-
 RETIRED = Path("/tmp/retired")
 """One file per retired model, touched whenever its worker refuses a request."""

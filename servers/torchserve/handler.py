@@ -29,7 +29,8 @@ from gateways.core.text import parsed_json, unbase64
 from gateways.core.threads import available_cores
 from gateways.core.timing import Stages
 from gateways.upstreams.torch import Model, give_back_memory, pick_device
-from servers.torchserve import ANSWERED, ENGINE, RETIRED
+from servers import ENGINE
+from servers.torchserve import ANSWERED, RETIRED
 
 JSON = "application/json"
 EXAMPLE = '{"image": "<base64>"}'

@@ -59,7 +59,7 @@ HOST: dict[str, Any] = {
         {"model": "m", "provider": "TensorrtExecutionProvider", "nodes": 3},
         {"model": "m", "provider": "CUDAExecutionProvider", "nodes": 2},
     ],
-    "torchserve": {"device": "cpu", "precision": "FP32", "threads": 1},
+    "engines": {"torchserve": {"device": "cpu", "precision": "FP32", "threads": 1}},
     "devices": [{"name": "A100", "driver": "550.54"}, {"name": "A100", "driver": "550.54"}],
 }  # fmt: skip
 
