@@ -2,7 +2,7 @@
 #
 #   python    trixie + Python 3.13 + /opt/venv                      -> typed-grpc, transport
 #   load      python + Locust                                       -> locust, bench
-#   torch     python + PyTorch: torch-cpu or torch-gpu              -> torchserve, jpeg-http
+#   torch     python + PyTorch: torch-cpu or torch-gpu              -> torchserve, jpeg-http, the peers
 #   torch-cpu python + Debian's CPU build + torchvision             -> models, tests
 #   golang    python + Debian's Go                                  -> bench, distance, tests (a program each)
 #
@@ -171,6 +171,22 @@ COPY --from=code /app/gateways/web gateways/web
 COPY --from=code /app/gateways/jpeg_http gateways/jpeg_http
 USER 65532:65532
 CMD ["python3", "-m", "gateways.jpeg_http"]
+
+# ---------------------------------------------------------------- peers
+# The JPEG server's own code for photos and the model, with a start for each of other projects' servers (compose/peers.yaml).
+FROM python AS peer-files
+COPY --from=code /app/gateways/__init__.py gateways/
+COPY --from=code /app/gateways/core gateways/core
+COPY --from=code /app/gateways/upstreams gateways/upstreams
+COPY --from=code /app/servers/__init__.py servers/
+COPY --from=code /app/servers/peers servers/peers
+
+FROM torch AS litserve
+COPY requirements/litserve.txt /tmp/
+RUN --mount=type=secret,id=ca pip-install /tmp/litserve.txt
+COPY --from=peer-files /app /app
+USER 65532:65532
+CMD ["python3", "-m", "servers.peers.litserve"]
 
 # ---------------------------------------------------------------- torchserve
 FROM torch AS torchserve

@@ -65,6 +65,8 @@ class Route:
     client: str = ""
     """For such a row that differs in the client only: its name; empty: this project's own client."""
     method: str = "POST"
+    behind_edge: bool = True
+    """Whether Envoy has it."""
     asks: str = ""
     """If its server has no model: what is asked, in one word. Answers to the same word are equal once read."""
 
@@ -84,9 +86,12 @@ class Route:
 
     @property
     def engine(self) -> str:
-        """What runs the model, as results name it: onnx, trt, jpeg-http, torchserve; empty where there is no model."""
-        word = self.cluster.partition("-")[0]
-        return "" if self.modelless else {"jpeg": "jpeg-http", "typed": "torchserve"}.get(word, word)
+        """What runs the model, as results name it: onnx or trt in Triton, else the service; empty where there is no
+        model."""
+        if self.modelless:
+            return ""
+        service = self.services[-1]
+        return self.cluster.partition("-")[0] if service == "triton" else service
 
     @property
     def services(self) -> tuple[str, ...]:

@@ -149,6 +149,8 @@ def parse(values: Mapping[str, Any], routes: Iterable[str]) -> Settings:
         edge_address(target, f"target {target!r}: choose {EDGE}, {DIRECT}, or write an edge")
     if target == DIRECT and (edge_only := [route.name for route in picked if not route.direct]):
         raise BadSetting(f"only at the edge: {', '.join(edge_only)}. Choose target {EDGE}, or other routes")
+    if target != DIRECT and (hidden := [route.name for route in picked if not route.behind_edge]):
+        raise BadSetting(f"not behind the edge: {', '.join(hidden)}. Choose target {DIRECT}, or other routes")
     host = edge_address(values.get("host") or "")
     if far:
         if target != EDGE:

@@ -122,15 +122,21 @@ know_machine() {
   know_registry
 }
 
-# The servers of the profile transport that a study asks. tests/unit/test_scripts_images.py compares this with bench/studies.
-transport_of() { # STUDY
+# The servers that a study asks and that a plain `up` leaves out. tests/unit/test_scripts_images.py compares this with bench/studies.
+servers_of() { # STUDY
   case $1 in
     base) echo echo-http echo-grpc ;;
     distance) echo distance echo-http echo-grpc ;;
     encodings) echo seldon-http seldon-grpc ;;
     format) echo distance ;;
     frames) echo frames ;;
+    peers) echo litserve ;;
   esac
+}
+
+# The profile that they are in.
+profile_of() { # STUDY
+  [ "$1" = peers ] && echo peers || echo transport
 }
 
 # The start of scripts/bench and scripts/compare: the image of this checkout, and the folder of the results.

@@ -36,8 +36,8 @@ def per_row(study: str, number: str, where: str = "") -> dict[str, Any]:
     return {cell["id"].split("/")[0]: cell[number] for cell in cells if where in cell["id"]}
 
 
-# All but one are slow; fiveway is tests/stack/test_bench.py's, endpoint test_endpoint.py's.
-HERE = [name for name in STUDIES if name not in ("fiveway", "endpoint")]
+# All but one are slow; fiveway is tests/stack/test_bench.py's, endpoint test_endpoint.py's, peers test_peers.py's.
+HERE = [name for name in STUDIES if name not in ("fiveway", "endpoint", "peers")]
 every_study = pytest.mark.parametrize(
     "study", [pytest.param(name, marks=() if name == DEFAULT else pytest.mark.slow) for name in HERE]
 )

@@ -11,7 +11,7 @@ from tests.repository import ROOT, compose
 # Run once and end: no health to ask for.
 ONE_SHOTS = {"bench", "checks", "models", "tests"}
 # Files whose services are never part of a plain `up`: each in the profile of the file's name.
-PROFILES = {"bench", "tests", "transport"}
+PROFILES = {"bench", "peers", "tests", "transport"}
 # What a container may write of the checkout: the bench its results.
 WRITABLE = {("bench", "/results")}
 # The test runner speaks to the Docker engine, so it is root.
@@ -86,7 +86,7 @@ def test_ports_are_on_the_loopback_address() -> None:
 def test_servers_have_no_way_out() -> None:
     """What serves is on the internal network only; only Envoy, the load and the one-shots join others."""
     assert compose()["networks"]["inside"]["internal"] is True
-    for name in declared("gateways", "servers", "transport") - ONE_SHOTS:
+    for name in declared("gateways", "peers", "servers", "transport") - ONE_SHOTS:
         assert set(SERVICES[name]["networks"]) == {"inside"}, name
 
 

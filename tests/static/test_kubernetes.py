@@ -18,7 +18,7 @@ from tests.repository import ROOT, compose
 Json = dict[str, Any]
 
 # docs/kubernetes.md says so: the profiles that are not there, and what a pod cannot mount.
-PROFILES = {"grafana", "metrics", "tests", "transport"}
+PROFILES = {"grafana", "metrics", "peers", "tests", "transport"}
 LEFT_OUT = {"/app/results", "/frames", "/host/cgroup"}
 # Ports that no route of Envoy leads to: metrics, Envoy's own, Locust's.
 OTHER_PORTS = {"triton": (8002,), "edge": (8080, 9901, 18080), "locust-master": (8089, 5557)} | dict.fromkeys(

@@ -39,6 +39,7 @@ def form(**changes: Any) -> dict[str, Any]:
         ({"target": "moon"}, ["jpeg-http"], "moon"),
         ({"policy": "none"}, ["jpeg-http"], "policy none"),
         ({"target": "direct"}, ["jpeg-http", "typed-http"], "typed-http"),
+        ({"target": "edge"}, ["jpeg-http", "litserve"], "litserve. Choose target direct"),
         *[
             ({"host": host}, ["jpeg-http"], "http://edge:8080")
             for host in ("edge:8080", "ftp://edge", "http://edge:port", "http://edge/v2", "")

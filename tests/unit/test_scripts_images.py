@@ -27,9 +27,12 @@ case "$*" in
   *" up --detach --wait") [ -z "$WAIT" ] || sleep "$WAIT" ;;
 esac
 """
-PROFILE = set(yaml.safe_load((ROOT / "compose/transport.yaml").read_text())["services"])
+PROFILES = {
+    name: set(yaml.safe_load((ROOT / f"compose/{name}.yaml").read_text())["services"])
+    for name in ("transport", "peers")
+}
 STACK = ("edge", "locust-master", "triton")
-TRANSPORT = "compose --profile transport "
+TRANSPORT, PEERS = "compose --profile transport ", "compose --profile peers "
 
 
 def call(folder: Path, *words: str, up: tuple[str, ...] = STACK, **variables: str) -> tuple[int, str, list[str]]:
@@ -50,10 +53,10 @@ def call(folder: Path, *words: str, up: tuple[str, ...] = STACK, **variables: st
 
 
 def asked(study: Study) -> set[str]:
-    """The servers of the profile that its rows ask, and the proxy where its cells have a distance."""
+    """The servers of a profile that its rows ask, and the proxy where its cells have a distance."""
     cells = [cell for quick in (True, False) for cell in study.cells(quick)]
     servers = {str(way.direct).partition(":")[0] for way in study.routes.values()}
-    return (servers | {"distance" for cell in cells if cell.distance}) & PROFILE
+    return (servers | {"distance" for cell in cells if cell.distance}) & set().union(*PROFILES.values())
 
 
 @pytest.mark.parametrize("study", [one for one in STUDIES.values() if one.name != "endpoint"], ids=lambda one: one.name)
@@ -62,7 +65,8 @@ def test_a_study_starts_the_servers_that_it_asks(study: Study, tmp_path: Path) -
     status, said, acts = call(tmp_path, "bench", study.name, "--quick")
     assert status == 0, said
     servers = " ".join(sorted(asked(study)))
-    started = [f"{TRANSPORT}build {servers}", f"{TRANSPORT}up --detach --wait --no-deps {servers}"]
+    compose = PEERS if study.name == "peers" else TRANSPORT
+    started = [f"{compose}build {servers}", f"{compose}up --detach --wait --no-deps {servers}"]
     assert acts[:-1] == (started if servers else [])
     assert acts[-1].endswith(f"bench python -m bench {study.name} --quick")
     assert said == (f"==> Starting what the study asks: {servers}\n" if servers else "")
@@ -94,14 +98,19 @@ def test_without_the_stack_a_study_says_how_to_start_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "study", "profile"),
-    [("up", "", ""), ("up", "fiveway", ""), ("up", "base", "transport"), ("up --profile transport", "", "transport")],
+    ("words", "study", "compose"),
+    [
+        ("up", "", "compose "),
+        ("up", "fiveway", "compose "),
+        ("up", "base", TRANSPORT),
+        ("up --profile transport", "", TRANSPORT),
+        ("up", "peers", PEERS),
+    ],
 )
-def test_up_starts_the_profile(words: str, study: str, profile: str, tmp_path: Path) -> None:
+def test_up_starts_the_profile(words: str, study: str, compose: str, tmp_path: Path) -> None:
     """Where it is asked for, and where the Locust page offers a study that needs it."""
     status, said, acts = call(tmp_path, *words.split(), STUDY=study)
     assert status == 0, said
-    compose = TRANSPORT if profile else "compose "
     assert acts == [f"{compose}build", f"{compose}up --detach --wait"]
 
 
