@@ -1,13 +1,14 @@
 """Run the server: `python3 -m gateways.jpeg_http`. What it serves is read from ARTIFACTS (/artifacts), and followed.
 
-LISTEN is its host:port, by default port 8000 of every address; METRICS_PORT is where Prometheus asks.
+LISTEN is its host:port, by default port 8000 of every address; METRICS_PORT is where Prometheus asks,
+OTLP_ENDPOINT where traces go.
 """
 
 import logging
 import sys
 from functools import partial
 
-from gateways.core import metrics
+from gateways.core import metrics, traces
 from gateways.core.following import Followed
 from gateways.core.serving import ARTIFACTS, ServingError
 from gateways.jpeg_http import PORT
@@ -22,6 +23,7 @@ def main() -> None:
         followed = Followed(ARTIFACTS, partial(Served, ARTIFACTS))
     except ServingError as error:
         sys.exit(f"jpeg-http: {error}")
+    traces.export("jpeg-http")
     metrics.expose(lambda: followed.now.pending)
     serve(create_app(followed), PORT)
 

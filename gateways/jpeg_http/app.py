@@ -27,6 +27,7 @@ from gateways.core.health import PHOTO
 from gateways.core.manifest import Manifest
 from gateways.core.metrics import counted
 from gateways.core.timing import Stages
+from gateways.core.traces import traced
 from gateways.jpeg_http import body, schema
 from gateways.jpeg_http.served import Served
 from gateways.upstreams.torch import TorchPredictor
@@ -98,7 +99,8 @@ def _add_routes(app: FastAPI, followed: Followed[Served]) -> None:
     ) -> Response:
         """A request uses one model from its first byte to its last, even if the model is swapped meanwhile."""
         stages = stages_of(request)
-        with counted(stages, gone=ClientDisconnect):
+        span = traced(f"POST {request.scope['path']}", request.headers, stages)
+        with span, counted(stages, gone=ClientDisconnect):
             with followed.use() as served:
                 predictor, manifest = served.predictor, served.predictor.manifest
                 if classes and manifest.kind != "classifier":

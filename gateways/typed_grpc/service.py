@@ -1,8 +1,9 @@
 """VisionService: from gRPC calls to predictions. Thin: the contract is convert.py, the work gateways.upstreams."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from concurrent.futures import Executor
+from typing import Any
 
 import grpc
 from fiveway.vision.v1 import vision_pb2 as pb
@@ -14,6 +15,7 @@ from gateways.core.following import Followed
 from gateways.core.image import opened
 from gateways.core.messages import parse
 from gateways.core.timing import Stages
+from gateways.core.traces import traced
 from gateways.rpc.calls import Context, metadata, refusal, timing
 from gateways.typed_grpc import convert
 from gateways.typed_grpc.upstreams import Served
@@ -55,7 +57,7 @@ class VisionService:
         """Unary: one batch, which fails as a whole."""
         stages = Stages()
         try:
-            with metrics.counted(stages):
+            with traced(f"{SERVICE}/Predict", _headers(context), stages), metrics.counted(stages):
                 message, name = parse(pb.PredictRequest, body), metadata(context, "x-backend")
                 answer = await self._answer(message, name, stages, context.time_remaining())
         except Exception as error:
@@ -66,7 +68,7 @@ class VisionService:
     async def predict_stream(self, bodies: AsyncIterator[bytes], context: Context) -> None:
         """Bidirectional: answers in order, at most PIPELINE in progress; a failed message is answered with its
         error."""
-        stages, name = Stages(), metadata(context, "x-backend")
+        stages, name, headers = Stages(), metadata(context, "x-backend"), _headers(context)
         try:
             self._followed.now.choose(name)
         except ServeError as error:
@@ -77,7 +79,7 @@ class VisionService:
         async def read(group: asyncio.TaskGroup) -> None:
             await slots.acquire()
             async for body in bodies:
-                answers.put_nowait(group.create_task(self._answer_in_stream(body, name)))
+                answers.put_nowait(group.create_task(self._answer_in_stream(body, name, headers)))
                 await slots.acquire()
             answers.put_nowait(None)
 
@@ -89,11 +91,13 @@ class VisionService:
                 slots.release()
         context.set_trailing_metadata(timing(stages))
 
-    async def _answer_in_stream(self, body: bytes, name: str | None) -> pb.PredictStreamResponse:
+    async def _answer_in_stream(
+        self, body: bytes, name: str | None, headers: Mapping[str, Any]
+    ) -> pb.PredictStreamResponse:
         """One message's answer or error. No timeout: gRPC cancels the whole stream at its deadline."""
         stages = Stages()
         try:
-            with metrics.counted(stages):
+            with traced(f"{SERVICE}/PredictStream", headers, stages), metrics.counted(stages):
                 request = parse(pb.PredictStreamRequest, body).request
                 answer = await self._answer(request, name, stages, None)
         except Exception as error:
@@ -132,6 +136,10 @@ class VisionService:
         finally:
             self._at_work -= 1
             self._held -= held
+
+
+def _headers(context: Context) -> Mapping[str, Any]:
+    return dict(context.invocation_metadata() or ())
 
 
 def _check(jpegs: Sequence[bytes]) -> None:

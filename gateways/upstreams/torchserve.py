@@ -15,6 +15,7 @@ import numpy as np
 from gateways.core.answer import TOP_K, Class, Prediction
 from gateways.core.errors import ServeError, Status
 from gateways.core.timing import Stages
+from gateways.core.traces import passed_on
 from gateways.upstreams.calls import LIMIT_S, not_loaded, together, within
 
 log = logging.getLogger(__name__)
@@ -90,7 +91,8 @@ class TorchServe:
         return Prediction(np.asarray(answer.embedding, dtype=np.float32), answer.classes[:top_k])
 
     async def _ask(self, jpeg: bytes) -> tuple[int, bytes]:
-        async with self._http.post(f"/predictions/{self._model}", data=jpeg) as response:
+        headers = passed_on.get()
+        async with self._http.post(f"/predictions/{self._model}", data=jpeg, headers=headers) as response:
             return response.status, await response.read()
 
     def _done(self, task: "asyncio.Task[tuple[int, bytes]]") -> None:

@@ -16,6 +16,7 @@ from gateways.core.answer import TOP_K, Prediction, predictions
 from gateways.core.errors import ServeError, Status
 from gateways.core.manifest import Manifest
 from gateways.core.timing import Stages
+from gateways.core.traces import passed_on
 from gateways.upstreams.calls import not_loaded, tensors, within
 
 log = logging.getLogger(__name__)
@@ -88,7 +89,7 @@ class Triton:
         )
         try:
             left = None if until is None else max(0.0, until - asyncio.get_running_loop().time())
-            answer = await self._stub.ModelInfer(request, timeout=left)
+            answer = await self._stub.ModelInfer(request, timeout=left, metadata=passed_on.get())
         except grpc.aio.AioRpcError as error:
             if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:  # a moment before ours
                 raise TimeoutError from error

@@ -7,6 +7,8 @@ import asyncio
 import contextlib
 import itertools
 import re
+import subprocess
+import sys
 import time
 from collections.abc import AsyncIterator, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -22,7 +24,7 @@ from fiveway.vision.v1 import vision_pb2_grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2
 
-from gateways.core import following
+from gateways.core import following, traces
 from gateways.core import serving as core_serving
 from gateways.core.errors import INTERNAL_MESSAGE
 from gateways.core.health import ElsewhereError
@@ -33,7 +35,9 @@ from gateways.typed_grpc.server import running
 from gateways.upstreams.torchserve import AT_ONCE, TorchServe
 from gateways.upstreams.triton import FAILED, Triton
 from scripts.host.machine import listens
+from tests.otlp import CALLER, Span, receiver
 from tests.unit.counts import counts, value
+from tests.unit.http_server import http_server
 from tests.unit.upstream_servers import (
     LABELS,
     MODEL,
@@ -160,6 +164,44 @@ async def test_only_what_was_asked_for_is_answered(gateway: Gateway, name: str) 
     asked = pb.PredictRequest(images=[GOOD], outputs=[pb.OUTPUT_EMBEDDING])
     (prediction,) = (await gateway.stub.Predict(asked, metadata=to(name))).predictions
     assert (prediction.HasField("embedding"), len(prediction.classes)) == (True, 0)
+
+
+# Traces
+
+
+@BOTH
+async def test_a_trace_goes_on(gateway: Gateway, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it came while traces are off; else with this gateway's span, which says where the time went. A message of a
+    stream is a span of its own."""
+    asked = (*to(name), ("traceparent", CALLER.traceparent))
+    heard = gateway.behind(name).traceparents
+
+    async def ask() -> None:
+        heard.clear()
+        await gateway.stub.Predict(REQUEST, metadata=asked)
+        assert [one async for one in gateway.stub.PredictStream(sent([message(GOOD)] * 2), metadata=asked)]
+
+    await ask()
+    assert heard == [CALLER.traceparent] * 3
+    seen: list[Span] = []
+    monkeypatch.setattr(traces, "_tracer", None)
+    monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "50")
+    with http_server(receiver(seen.append)) as port:
+        monkeypatch.setenv("OTLP_ENDPOINT", f"http://127.0.0.1:{port}")
+        traces.export("typed-grpc")
+        await ask()
+        await until(lambda: len(seen) == 3)
+    assert {(one.service, one.trace, one.parent) for one in seen} == {("typed-grpc", CALLER.trace, CALLER.id)}
+    assert sorted(one.name.rpartition("/")[2] for one in seen) == ["Predict", "PredictStream", "PredictStream"]
+    assert sorted(heard) == sorted(one.traceparent for one in seen)
+    assert all("fiveway.backend_ms" in one.attributes for one in seen)
+
+
+def test_opentelemetry_is_not_imported_without_an_endpoint() -> None:
+    code = "import sys, gateways.typed_grpc.__main__ as main; main.traces.export(''); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "gateways.core.traces" in done.stdout
+    assert "opentelemetry" not in done.stdout
 
 
 # Wrong requests

@@ -85,6 +85,7 @@ class Behaviour:
     cancelled: int = 0
     shapes: list[tuple[int, ...]] = field(default_factory=list)
     bodies: list[bytes] = field(default_factory=list)
+    traceparents: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.gate.set()
@@ -110,6 +111,7 @@ async def torchserve(behaviour: Behaviour) -> AsyncIterator[str]:
     async def predict(request: web.Request) -> web.Response:
         body = await request.read()
         behaviour.bodies.append(body)
+        behaviour.traceparents.append(request.headers.get("traceparent", ""))
         status = 400 if body == behaviour.refused else behaviour.status
         if body != behaviour.refused:
             await behaviour.work()
@@ -140,6 +142,7 @@ class _Triton(kserve_grpc.GRPCInferenceServiceServicer):
         self.behaviour = behaviour
 
     async def ModelInfer(self, request: Any, context: Any) -> Any:
+        self.behaviour.traceparents.append(dict(context.invocation_metadata()).get("traceparent", ""))
         await self.behaviour.work()
         if self.behaviour.code:
             await context.abort(self.behaviour.code, self.behaviour.message)
