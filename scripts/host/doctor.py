@@ -108,6 +108,12 @@ def precision() -> Iterator[Finding]:
         yield fail("precision", f"tf32 on compute capability {gpu.capability}", "set PRECISION to fp32 or fp16")
 
 
+def traces() -> Iterator[Finding]:
+    endpoint = setting("OTLP_ENDPOINT", "")
+    if endpoint and not re.fullmatch(r"http://[A-Za-z0-9._-]+:[0-9]+", endpoint):  # as compose/envoy/run
+        yield fail("traces", endpoint, "set OTLP_ENDPOINT to http://HOST:PORT (docs/metrics.md)")
+
+
 def system() -> Iterator[Finding]:
     name, processor = machine.lib("os_id") or "unknown", platform.machine()
     here = f"{name}, {processor}"
@@ -313,7 +319,7 @@ def later_losses() -> Iterator[Finding]:
         yield warn("upgrades", "unattended-upgrades may change the kernel or the driver under a running stack", remedy)
 
 
-CHECKS = (accelerator, precision, system, container, size, disk, docker, ports, gpu)
+CHECKS = (accelerator, precision, traces, system, container, size, disk, docker, ports, gpu)
 
 
 def refuse(*names: str) -> None:

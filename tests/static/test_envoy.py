@@ -40,6 +40,7 @@ from chaos.docker import wait_until
 from locustfiles.routes import ROUTES as LOADED
 from locustfiles.study_routes import WAYS
 from tests.clients import CHANNEL_OPTIONS, ROUTES, WITHOUT_MODEL, channel, raw_call
+from tests.otlp import CALLER, Span, receiver
 from tests.repository import ROOT, certificate
 from tests.unit.http_server import http_server
 
@@ -86,7 +87,8 @@ def fake_http(name: str) -> Starlette:
         if request.method == "POST" and request.url.path.endswith("/infer"):
             return Response(body)
         path = request.scope["raw_path"].decode() + ("?" + query if query else "")
-        return JSONResponse({"server": name, "path": path})
+        heard = {"traceparent": parent} if (parent := request.headers.get("traceparent")) else {}
+        return JSONResponse({"server": name, "path": path, **heard})
 
     return Starlette(routes=[Route("/{path:path}", answer, methods=["GET", "POST"])])
 
@@ -665,6 +667,7 @@ def as_started(folder: Path, **settings: str) -> "subprocess.CompletedProcess[st
         *(({"API_KEY": key}, "", "16 to 128 letters") for key in ("short", "sixteen/or/more/of/them", "x" * 129)),
         ({"API_KEY": 'quoted"quoted"quoted'}, "", "16 to 128 letters"),
         *(({}, half, "go together") for half in ("tls_cert", "tls_key")),
+        *(({"OTLP_ENDPOINT": f"{url}:4318"}, "", "http://HOST:PORT") for url in ("a", "https://a", "http://a/b")),
     ],
 )
 def test_an_edge_that_may_not_start(settings: dict[str, str], file: str, says: str, tmp_path: Path) -> None:
@@ -701,6 +704,23 @@ def test_nothing_passes_without_the_key(tmp_path: Path) -> None:
         assert locked.call(KSERVE + "ServerLive", authorization=f"Bearer {KEY}").startswith("triton ")
         for key in right:
             assert locked.curl("/v2", *key)[::2] == (200, {"server": "triton", "path": "/v2"})
+
+
+def test_a_span_is_sent_and_passed_on(edge: Edge, tmp_path: Path) -> None:
+    """With OTLP_ENDPOINT it has the route's name and continues the caller's trace, and the key is not in it. Without it
+    the server hears what the caller said."""
+    caller = ("-H", f"traceparent: {CALLER.traceparent}")
+    assert edge.curl("/v2", *caller)[2]["traceparent"] == CALLER.traceparent
+    seen: list[Span] = []
+    (tmp_path / "made").mkdir()
+    with http_server(receiver(seen.append)) as port:
+        config = as_started(tmp_path / "made", API_KEY=KEY, OTLP_ENDPOINT=f"http://127.0.0.1:{port}").stdout
+        with before_triton(tmp_path, config) as traced:
+            heard = traced.curl(f"/v2?api_key={KEY}", *caller)[2]["traceparent"]
+            (span,) = wait_until(lambda: seen, "its span", seconds=30)
+    assert (span.service, span.name, span.parent) == ("edge", "onnx-http", CALLER.id)
+    assert heard == span.traceparent
+    assert KEY not in span.attributes
 
 
 EVERY_CLIENT = """

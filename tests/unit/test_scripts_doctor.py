@@ -201,6 +201,7 @@ def test_the_triton_tag(here: Here, gpu: dict[str, str], tag: str | None, level:
         ({}, {"PRECISION": "fp8"}, "precision", "fail fp8: set PRECISION to one of fp32 tf32 fp16"),
         ({}, {"PRECISION": "tf32"}, "precision", "fail tf32 without a GPU: leave PRECISION out"),
         (T4, {"PRECISION": "tf32", "ACCELERATOR": "gpu"}, "precision", "fail tf32 on compute capability 7.5: set"),
+        ({}, {"OTLP_ENDPOINT": "https://a.b:4318"}, "traces", "fail https://a.b:4318: set OTLP_ENDPOINT to http://HOST"),
         ({}, {"taken": 8089}, "port", "fail 8089 on 127.0.0.1 is taken"),
         ({}, {"BIND_ADDRESS": "10.0.0.5"}, "address", "fail BIND_ADDRESS=10.0.0.5 lets in everybody"),
     ],
