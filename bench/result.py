@@ -166,6 +166,8 @@ class Environment(Record, kw_only=True):
     """Version of the engine."""
     services: dict[str, Service] | None
     envoy: Envoy
+    traces: bool = False
+    """Whether every request made spans (OTLP_ENDPOINT)."""
     triton: str | None
     """Version of the server."""
     model: Model

@@ -61,6 +61,7 @@ def collect(targets: Sequence[str]) -> dict[str, Any]:
             "version": _envoy_version() if here and not native() else None,
             "config_sha256": host.get("envoy_config_sha256"),
         },
+        "traces": _traced(here),
         "triton": _json(_get(f"{_triton(8000)}/v2")).get("version") if here else _version_at(targets[0]),
         "model": _model(here),
         "providers": _providers(host.get("providers") or (_asked_providers() if here else [])),
@@ -189,6 +190,14 @@ def _envoy_version() -> str | None:
     """Of `<commit>/1.40.0/Clean/RELEASE/BoringSSL`, the version."""
     parts = str(_json(_get("http://edge:9901/server_info")).get("version", "")).split("/")
     return parts[1] if len(parts) > 1 else None
+
+
+def _traced(here: bool) -> bool:
+    """Whether requests make spans: without Docker by the servers' setting, which is ours; else Envoy has the sender's
+    counts."""
+    if native():
+        return bool(os.environ.get("OTLP_ENDPOINT"))
+    return here and bool(_get("http://edge:9901/stats?filter=^tracing.opentelemetry").strip())
 
 
 def _model(here: bool) -> dict[str, Any]:

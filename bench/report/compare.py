@@ -64,6 +64,7 @@ FACTORS: Mapping[str, Callable[[Result], Value]] = {
     "triton": lambda result: result.environment.triton,
     "envoy": lambda result: result.environment.envoy.version,
     "envoy-config": lambda result: result.environment.envoy.config_sha256,
+    "traces": lambda result: "on" if result.environment.traces else "off",
     "clients": lambda result: {name: text or "absent" for name, text in result.environment.versions.items()},
 }
 """Factors that must be equal: name -> its value in a result, None if unknown."""

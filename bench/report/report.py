@@ -336,6 +336,8 @@ class Report:
             found.append(f"These may not use all of the machine's {facts.cores} cores: {', '.join(sorted(limited))}.")
         if "prometheus" in (facts.services or {}):
             found.append("Metrics were on: Prometheus asked the servers every 5 s, and took CPU time beside them.")
+        if facts.traces:
+            found.append("Traces were on: every request made spans, and took CPU time for them.")
         parity = result.parity.items()
         found += [f"{route} disagrees with the reference: {fact.why}" for route, fact in parity if not fact.agrees]
         visits = ((cell.id, visit.problem) for cell in result.cells for visit in cell.visits if visit.problem)

@@ -35,6 +35,7 @@ CHANGES: dict[str, tuple[str, object, str]] = {
     "triton": ("environment/triton", "2.60.0", "2.51.0 against 2.60.0"),
     "envoy": ("environment/envoy/version", "1.41.0", "1.40.0 against 1.41.0"),
     "envoy-config": ("environment/envoy/config_sha256", "ee", "against ee"),
+    "traces": ("environment/traces", True, "off against on"),
     "clients": ("environment/versions/grpcio", "1.90.0", "grpcio 1.85.1 against grpcio 1.90.0"),
 }
 

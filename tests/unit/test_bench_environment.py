@@ -115,6 +115,17 @@ def test_missing_facts_are_null(collected: Collect, tmp_path: Path) -> None:
     assert found["cores"]
 
 
+def test_traces_are_on_where_something_sends_them(collected: Collect, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the edge here, which counts what it sends only with them; without Docker by the setting of the servers."""
+    on = PAGES | {"http://edge:9901/stats?filter=^tracing.opentelemetry": "tracing.opentelemetry.spans_sent: 0\n"}
+    assert [collected("edge", pages=pages)["traces"] for pages in (PAGES, on)] == [False, True]
+    assert not collected("https://elsewhere", pages=on)["traces"]
+    monkeypatch.setenv("DIRECT_ADDRESSES", "triton:8000=127.0.0.1:18000")
+    assert not collected("direct", pages=on)["traces"]
+    monkeypatch.setenv("OTLP_ENDPOINT", "http://127.0.0.1:4318")
+    assert collected("direct", pages={})["traces"]
+
+
 def test_every_source_ends_up_in_its_field(collected: Collect) -> None:
     """The host, the servers and the artefacts."""
     found = collected("edge", "direct")

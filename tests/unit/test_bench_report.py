@@ -124,10 +124,11 @@ def test_what_a_reader_must_know_is_said() -> None:
     changed.parity["trt-grpc"].agrees = False
     changed.cells[0].visits[0].problem = "the worker died"
     assert changed.environment.services
-    assert "Metrics were on" not in words(report.html(changed))
+    assert "were on" not in words(report.html(changed))
+    changed.environment.traces = True
     changed.environment.services["prometheus"] = changed.environment.services["triton"]
     said = ["41% of a core", "ended early: interrupted", "Random weights", "uncommitted changes", "trt-grpc disagrees"]
-    for word in (*said, "the worker died", "Metrics were on", "service prometheus"):
+    for word in (*said, "the worker died", "Metrics were on", "service prometheus", "Traces were on"):
         assert word in words(report.html(changed))
         assert word in report.markdown(changed)
 
