@@ -1,0 +1,84 @@
+"""Traces of the running stack: a call of each client is one trace from the edge on, with a span of each hop."""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator
+
+import pytest
+
+from chaos.docker import PROJECT, docker, wait_until
+from tests.clients import CLIENTS, typed_json
+from tests.otlp import CALLER, Span
+from tests.repository import ROOT
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+RECEIVER = f"{PROJECT}-otlp"
+MADE = ("compose", "up", "--detach", "--wait", "--no-deps", "edge", "jpeg-http", "triton", "typed-grpc")
+
+
+def hops(client: str) -> frozenset[str]:
+    """The services whose spans its trace has. TorchServe makes none."""
+    route, _, way = client.partition("/")
+    behind = {"torchserve": set(), "jpeg": {"jpeg-http"}, "typed": {"typed-grpc"}}.get(route.split("-")[0], {"triton"})
+    return frozenset({"edge", *behind, *(["triton"] if way == "triton" else [])})
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _receiver() -> Iterator[None]:
+    """It joins the servers' network, as a user's would; the servers are made anew before and after."""
+    about = ("--name", RECEIVER, "--network", f"{PROJECT}_inside", "--volume", f"{ROOT}:{ROOT}:ro", "--workdir", ROOT)
+    try:
+        docker("run", "--detach", *map(str, about), "fiveway-tests", "python", "-m", "tests.otlp")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("OTLP_ENDPOINT", f"http://{RECEIVER}:4318")
+            docker(*MADE, timeout=300)
+        yield
+    finally:
+        docker("rm", "--force", RECEIVER)
+        docker(*MADE, timeout=300)
+
+
+def traces() -> dict[str, list[Span]]:
+    """What has been received, by trace id."""
+    found = defaultdict[str, list[Span]](list)
+    for line in docker("logs", RECEIVER).splitlines():
+        span = Span(**json.loads(line))
+        found[span.trace].append(span)
+    return found
+
+
+def test_a_call_of_every_client_is_one_trace(photo: bytes) -> None:
+    """It begins at the edge, under the route's name, and each hop of that client has a span in it."""
+    for ask in CLIENTS.values():
+        ask([photo])
+    wanted = {(client.partition("/")[0], hops(client)) for client in CLIENTS}
+
+    def missing() -> object:
+        every = traces().values()
+        found = {(one.name, frozenset(span.service for span in spans)) for spans in every for one in spans}
+        headless = [spans for spans in every if "edge" not in {span.service for span in spans}]
+        return wanted - found or headless
+
+    try:
+        wait_until(lambda: not missing(), "every trace is there", seconds=60, every=2)
+    except AssertionError as error:
+        raise AssertionError(f"no such trace, or without the edge: {missing()}") from error
+
+
+def test_a_caller_s_trace_goes_on_hop_by_hop(photo: bytes) -> None:
+    """Each span is the child of the one before: the caller's, the edge's, the gateway's, Triton's."""
+    typed_json([photo], x_backend="triton", traceparent=CALLER.traceparent)
+
+    def chain() -> list[tuple[str, str]]:
+        """From what computes back to the caller."""
+        spans = {one.id: one for one in [*traces()[CALLER.trace], CALLER]}
+        found = [one for one in spans.values() if one.name == "compute"]
+        while found and found[-1] is not CALLER:
+            found.append(spans[found[-1].parent])
+        return [(one.service, one.name) for one in found]
+
+    *triton, gateway, edge, _ = wait_until(chain, "every hop", seconds=60, every=2)
+    assert {service for service, _ in triton} == {"triton"}
+    assert gateway == ("typed-grpc", "fiveway.vision.v1.VisionService/Predict")
+    assert edge == ("edge", "typed-http")
