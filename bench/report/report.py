@@ -411,8 +411,8 @@ class Report:
         visits = [visit for cell in self.result.cells for visit in cell.visits]
         again, disturbed = sum(visit.repeated for visit in visits), sum(visit.disturbed for visit in visits)
         others = (
-            f"Other programs used more than {share(OTHERS)} of a core in {disturbed} of {len(visits)} visits;"
-            f" {again} of their turns were made again."
+            f"Other programs used more than {share(OTHERS)} of a core in {disturbed} of {len(visits)} visits."
+            f" Turns that were made again: {again}."
         )
         return " ".join([f"{said}: {each}."] * bool(each) + [others] * bool(disturbed))
 
