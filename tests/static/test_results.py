@@ -13,8 +13,8 @@ from bench.studies import STUDIES
 from chaos import page as reliability
 from tests.repository import ROOT
 
-PAGES = STUDIES.keys() - {"endpoint"}
-"""Its results are of somebody's own server: they have no page here."""
+PAGES = STUDIES.keys() - {"endpoint", "peers"}
+"""Results of endpoint are of somebody's own server: they have no page here. Peers have no result yet."""
 README = (ROOT / "README.md").read_text()
 INSTRUMENT = (ROOT / "docs" / "instrument.md").read_text()
 RESULTS = sorted(str(path.parent.relative_to(ROOT)) for path in (ROOT / "results").glob("*/*/*/result.json"))
