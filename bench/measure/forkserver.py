@@ -5,7 +5,7 @@
 The result of a job is a Visit, or how the routes agree, or the LoadError that says why there is no result. The server
 ends when stdin ends, or by SIGTERM.
 
-The groups of jobs that come together are all there at once. They get ready one after the other, and then take turns:
+The groups of jobs with several windows that come together are all there at once. They get ready one after the other, and then take turns:
 one round in this order, the next in the reverse order. Only the group whose turn it is does anything.
 """
 
@@ -41,9 +41,11 @@ def answer(asked: list[Job] | Agreement) -> Any:
     """The results of the jobs, each a Visit or a LoadError; or how routes agree."""
     if not isinstance(asked, list):
         return isolated([lambda _: parity.check(*asked)], 0, PARITY_S)[0]
-    longest = max(job.window.warm_s + job.window.seconds for job in asked)
-    works = [partial(group.visit, job) for job in asked]
-    return isolated(works, max(job.window.rounds for job in asked), group.LIMIT_S + longest)
+    limit_s = group.LIMIT_S + max(job.window.warm_s + job.window.seconds for job in asked)
+    works, rounds = [partial(group.visit, job) for job in asked], max(job.window.rounds for job in asked)
+    if rounds == 1:  # nothing to take turns at: nobody's connection waits until its server closes it
+        return [isolated([work], 1, limit_s)[0] for work in works]
+    return isolated(works, rounds, limit_s)
 
 
 def isolated[T](works: Sequence[Callable[[Iterator[None]], T]], rounds: int, limit_s: float) -> list[T | LoadError]:
