@@ -5,8 +5,9 @@
 The result of a job is a Visit, or how the routes agree, or the LoadError that says why there is no result. The server
 ends when stdin ends, or by SIGTERM.
 
-The groups of jobs with several windows that come together are all there at once. They get ready one after the other, and then take turns:
-one round in this order, the next in the reverse order. Only the group whose turn it is does anything.
+The groups of jobs with several windows that come together are all there at once. They get ready one after the other,
+and then take turns: one round in this order, the next in the reverse order. Only the group whose turn it is does
+anything.
 """
 
 import contextlib
