@@ -36,7 +36,7 @@ def answer(result: Result) -> list[str]:
     found = [(pair[1], ratio) for pair, cell, ratio in ratios_of(result, PER_SECOND) if cell.users == MANY]
     timed = sorted([(-ratio.time.value, name, ratio) for name, ratio in found if ratio.time])
     said = [words.between("the JPEG server", NAMES[name], ratio) for _, name, ratio in timed]
-    return [f"With {MANY} callers {one}{'' if at else ', the fastest of the others'}." for at, one in enumerate(said)]
+    return [f"With sixteen callers {one}{'' if at else ', the fastest of the others'}." for at, one in enumerate(said)]
 
 
 PEERS_STUDY = Study(

@@ -13,8 +13,8 @@ from bench.studies import STUDIES
 from chaos import page as reliability
 from tests.repository import ROOT
 
-PAGES = STUDIES.keys() - {"endpoint", "peers"}
-"""Results of endpoint are of somebody's own server: they have no page here. Peers have no result yet."""
+PAGES = STUDIES.keys() - {"endpoint"}
+"""Its results are of somebody's own server: they have no page here."""
 README = (ROOT / "README.md").read_text()
 INSTRUMENT = (ROOT / "docs" / "instrument.md").read_text()
 RESULTS = sorted(str(path.parent.relative_to(ROOT)) for path in (ROOT / "results").glob("*/*/*/result.json"))
@@ -131,6 +131,7 @@ FIRST: dict[str, tuple[Callable[[dict[str, Any]], dict[str, Any]], str, tuple[st
     "fiveway": (lambda r: pooled(r, "format"), "a tensor to Triton is", ("value",)),
     "format": (lambda r: ratio(r, "onnx-http", "jpeg-http", **NEAR), "times faster than PyTorch with", DOWN),
     "frames": (lambda r: ratio(r, *FRAMES, size="1280x720"), "are the same within", ("high", "low")),
+    "peers": (lambda r: ratio(r, "jpeg-http", "litserve", "images_per_s", users=16), "slower than LitServe", DOWN),
     "torchserve": (lambda r: pooled(r, "protocol"), "gRPC is", UP),
 }
 
