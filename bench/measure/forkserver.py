@@ -50,7 +50,8 @@ def answer(asked: list[Job] | Agreement) -> Any:
 
 
 def isolated[T](works: Sequence[Callable[[Iterator[None]], T]], rounds: int, limit_s: float) -> list[T | LoadError]:
-    """The results of works that run in process groups of their own, which are killed afterwards; or why there is none.
+    """The result of each work, or the LoadError that says why it has none. Each runs in a process group of its own, which
+    is killed afterwards.
 
     A work gets an iterator, and goes on at each step when it is its turn. No turn may take longer than `limit_s`, nor
     what comes before the first and after the last.
