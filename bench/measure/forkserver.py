@@ -50,8 +50,8 @@ def answer(asked: list[Job] | Agreement) -> Any:
 
 
 def isolated[T](works: Sequence[Callable[[Iterator[None]], T]], rounds: int, limit_s: float) -> list[T | LoadError]:
-    """The result of each work, or the LoadError that says why it has none. Each runs in a process group of its own, which
-    is killed afterwards.
+    """The result of each work, or the LoadError that says why it has none. Each runs in a process group of its own,
+    which is killed afterwards.
 
     A work gets an iterator, and goes on at each step when it is its turn. No turn may take longer than `limit_s`, nor
     what comes before the first and after the last.
