@@ -13,7 +13,6 @@ from typing import Literal
 
 import msgspec
 
-from gateways.core.waiting import max_wait_s
 from models.builder.spec import MODELS
 
 Accelerator = Literal["cpu", "gpu"]
@@ -53,10 +52,10 @@ def inputs(model: str) -> list[Path]:
 def build_key(
     files: Iterable[Path], root: Path = ROOT, accelerator: Accelerator = "cpu", precision: Precision = "fp32"
 ) -> str:
-    """SHA-256 hex over the accelerator, the precision, MAX_WAIT_S, and the names (relative to `root`) and contents of
-    `files`, in any order."""
+    """SHA-256 hex over the accelerator, the precision, and the names (relative to `root`) and contents of `files`, in
+    any order."""
     lines = sorted(f"{sha256(path)}  {path.relative_to(root).as_posix()}\n" for path in files)
-    return hashlib.sha256("".join([accelerator, precision, str(max_wait_s()), *lines]).encode()).hexdigest()
+    return hashlib.sha256("".join([accelerator, precision, *lines]).encode()).hexdigest()
 
 
 def sha256(path: Path) -> str:

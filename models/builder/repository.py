@@ -12,7 +12,6 @@ from google.protobuf.json_format import ParseDict
 from google.protobuf.text_format import MessageToString
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
-from gateways.core.waiting import max_wait_s
 from models.builder.currency import Accelerator, Precision
 from models.builder.spec import ImageSpec
 
@@ -22,12 +21,9 @@ MAX_BATCH = 32
 WARM_BATCHES = (*range(1, 17), MAX_BATCH)
 
 
-def batching() -> dict[str, Any]:
-    """A batch is made of the requests that are waiting when the model is free; none is delayed for others. One that has
-    waited too long is answered 503 instead. Raises ServingError."""
-    limit_us = round(1e6 * max_wait_s())
-    policy = {"timeout_action": "REJECT", "default_timeout_microseconds": limit_us}
-    return {"max_queue_delay_microseconds": 0, "default_queue_policy": policy}
+BATCHING = {"max_queue_delay_microseconds": 0}
+"""A batch is made of the requests that are waiting when the model is free; none is delayed for others. No queue policy:
+with one, the last requests of a burst wait half a second (docs/decisions/0023-a-queue-is-bounded-in-time.md)."""
 
 
 def text(source: str, about: dict[str, Any]) -> str:
@@ -73,7 +69,7 @@ def config(
         "backend": "onnxruntime",
         "input": [tensor("image", "FP32", shape)],
         "output": _outputs(spec, labels="labels.txt"),
-        "dynamic_batching": batching(),
+        "dynamic_batching": BATCHING,
         "instance_group": [{"count": 1}],
         "parameters": parameters(said),
     }
@@ -96,7 +92,7 @@ def jpeg_configs(spec: ImageSpec) -> dict[str, str]:
         "input": [jpeg],
         "output": [tensor("image", "FP32", image_shape(spec))],
         # What is waiting is decoded together, by as many threads as there are cores.
-        "dynamic_batching": batching(),
+        "dynamic_batching": BATCHING,
         "instance_group": [{"count": 1, "kind": "KIND_CPU"}],
         "parameters": parameters({"preprocess": json.dumps(asdict(spec.preprocess))}),
     }

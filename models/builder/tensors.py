@@ -52,7 +52,7 @@ def config(spec: TensorsSpec, path: Path) -> str:
     }
     complete(about, Signature(tuple(narrowed(spec, tensor) for tensor in graph.inputs), graph.outputs))
     if about["max_batch_size"]:
-        about |= {"max_batch_size": repository.MAX_BATCH, "dynamic_batching": repository.batching()}
+        about |= {"max_batch_size": repository.MAX_BATCH, "dynamic_batching": repository.BATCHING}
     for output in about["output"]:
         if output["name"] in spec.labels:
             output["label_filename"] = f"{output['name']}.txt"

@@ -6,7 +6,7 @@ import re
 import subprocess
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import grpc
@@ -123,6 +123,32 @@ def test_tritonclient_grpc_streams() -> None:
             client.async_stream_infer(MODEL, [image])
         client.stop_stream()
     assert [type(answer) for answer in answers] == [tritonclient.grpc.InferResult] * 3, answers
+
+
+def test_a_burst_does_not_wait_for_later_calls() -> None:
+    """Eight calls at once take no longer than one after the other. With a queue policy in the model's config the last
+    ones of every second burst waited half a second, beside a model that was free."""
+    image = tritonclient.http.InferInput("image", [1, 3, 224, 224], "FP32")
+    image.set_data_from_numpy(np.zeros((1, 3, 224, 224), np.float32))
+
+    def timed(work: Callable[[], object]) -> float:
+        begun = time.monotonic()
+        work()
+        return time.monotonic() - begun
+
+    with tritonclient.http.InferenceServerClient(EDGE, concurrency=8) as client:
+
+        def serial() -> None:
+            for _ in range(8):
+                client.infer(MODEL, [image])
+
+        def burst() -> None:
+            for call in [client.async_infer(MODEL, [image]) for _ in range(8)]:
+                call.get_result()
+
+        serial()
+        slower = [timed(burst) > 2 * timed(serial) for _ in range(20)]
+    assert sum(slower) <= 5, slower
 
 
 @pytest.mark.parametrize(

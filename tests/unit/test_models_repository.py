@@ -40,7 +40,7 @@ def test_what_a_model_says_of_itself(model: str) -> None:
     got = parsed(model)
     assert [tensor.label_filename for tensor in got.output] == ["", "labels.txt"][: len(got.output)]
     assert got.dynamic_batching.max_queue_delay_microseconds == 0
-    assert got.dynamic_batching.default_queue_policy.default_timeout_microseconds == 5_000_000
+    assert not got.dynamic_batching.HasField("default_queue_policy")
     (group,) = got.instance_group
     assert (group.count, group.kind) == (1, group.KIND_AUTO)
     assert not got.HasField("optimization")
