@@ -74,13 +74,24 @@ Reply = tuple[int, bytes, dict[str, str]]
 
 
 @contextlib.contextmanager
-def answering(answer: Callable[[str, str, Message, bytes], Reply]) -> Iterator[int]:
-    """The port of an HTTP server that answers what this says of method, path, headers and body."""
+def answering(
+    answer: Callable[[str, str, Message, bytes], Reply], accept: Callable[[socket.socket], socket.socket] = lambda it: it
+) -> Iterator[int]:
+    """The port of an HTTP server that answers what this says of method, path, headers and body. `accept`: each connection
+    as it is used, with TLS for example."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         timeout = 600  # not the default that a client in this process sets for its sockets
         disable_nagle_algorithm = True  # else its answers, in two pieces, wait 40 ms for an acknowledgement
+
+        def setup(self) -> None:
+            self.request = accept(self.request)
+            super().setup()
+
+        def finish(self) -> None:
+            super().finish()
+            self.request.close()
 
         def do_GET(self) -> None:
             sent = self.rfile.read(int(self.headers.get("content-length", 0)))

@@ -2,13 +2,16 @@
 
 import contextlib
 import json
+import socket
+import ssl
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent import futures
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -17,9 +20,11 @@ from tritonclient.grpc.service_pb2 import ModelInferResponse
 
 from bench import explain
 from bench.explain import MANY, Grpc, Http, Look, Subject, causes, look
+from bench.figures import digits
 from locustfiles import serving, tensors
-from locustfiles.clients import Endpoint
+from locustfiles.clients import Endpoint, tls
 from locustfiles.clients.channels import channel
+from tests.repository import certificate
 from tests.unit.locust_servers import Reply, answering, kserve
 
 SHORT_S = 0.3
@@ -35,6 +40,8 @@ class Fault:
     shape: tuple[int, ...] = (4,)
     outputs: int = 1
     closes: bool = False
+    accept: Callable[[socket.socket], socket.socket] | None = None
+    """What makes TLS of a connection."""
     extensions: tuple[str, ...] = ("binary_tensor_data",)
     config: dict[str, Any] = field(default_factory=dict)
     one_at_a_time: bool = False
@@ -80,18 +87,23 @@ def server(fault: Fault) -> Iterator[str]:
         output = {"name": "y", "datatype": "FP32", "shape": [1, fault.outputs], "data": [0.5] * fault.outputs}
         return 200, json.dumps({"outputs": [output]}).encode(), closes
 
-    with answering(answer) as port:
-        yield f"127.0.0.1:{port}"
+    with answering(answer, fault.accept or (lambda it: it)) as port:
+        yield f"https://localhost:{port}" if fault.accept else f"127.0.0.1:{port}"
 
 
 def looks(fault: Fault) -> tuple[Subject, Look, Look]:
     """One caller's and many callers' look at such a server over HTTP."""
-    tensors.described.cache_clear()
     with server(fault) as address:
-        served = serving.Serving("m", ("m",), False)
-        subject = Subject(tensors.described(address, "m", served), {"max_batch_size": 8, **fault.config}, address)
-        make = partial(Http, Endpoint(address, "/v2/models/m/infer"))
-        return subject, look(subject, "HTTP", make, 1, SHORT_S), look(subject, "HTTP", make, MANY, SHORT_S)
+        return looks_at(address, fault)
+
+
+def looks_at(address: str, fault: Fault) -> tuple[Subject, Look, Look]:
+    """The same of one that serves already."""
+    tensors.described.cache_clear()
+    served = serving.Serving("m", ("m",), False)
+    subject = Subject(tensors.described(address, "m", served), {"max_batch_size": 8, **fault.config}, address)
+    make = partial(Http, Endpoint(address, "/v2/models/m/infer"))
+    return subject, look(subject, "HTTP", make, 1, SHORT_S), look(subject, "HTTP", make, MANY, SHORT_S)
 
 
 @pytest.mark.parametrize(
@@ -115,6 +127,25 @@ def test_the_cause_is_named(fault: Fault, words: str) -> None:
     found = [text for text in causes(subject, one, many, None) if "its own limit" not in text]
     assert len(found) == bool(words), found
     assert all(words in text for text in found)
+
+
+def test_what_connecting_costs_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A handshake of TLS with a server that is 20 ms away, for every call: it is the largest part, and the cause."""
+    made = certificate(tmp_path / "made", "localhost")
+    monkeypatch.setattr(tls, "bundle", lambda: str(made / "cert.pem"))
+    monkeypatch.setattr(tls, "context", tls.context.__wrapped__)
+    ours = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    ours.load_cert_chain(made / "cert.pem", made / "key.pem")
+
+    def far(connection: socket.socket) -> socket.socket:
+        time.sleep(0.02)
+        return ours.wrap_socket(connection, server_side=True)
+
+    subject, one, many = looks(Fault(closes=True, accept=far))
+    assert one.ms["connect"] >= 20
+    (said,) = (text for text in causes(subject, one, many, None) if "its own limit" not in text)
+    assert f"connecting takes {digits(one.ms['connect'])} ms" in said
+    assert explain.answer(one, "HTTP").endswith("is the client's: connect.")
 
 
 def test_the_parts_are_those_that_somebody_measured() -> None:
