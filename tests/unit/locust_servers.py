@@ -75,10 +75,11 @@ Reply = tuple[int, bytes, dict[str, str]]
 
 @contextlib.contextmanager
 def answering(
-    answer: Callable[[str, str, Message, bytes], Reply], accept: Callable[[socket.socket], socket.socket] = lambda it: it
+    answer: Callable[[str, str, Message, bytes], Reply],
+    accept: Callable[[socket.socket], socket.socket] = lambda it: it,
 ) -> Iterator[int]:
-    """The port of an HTTP server that answers what this says of method, path, headers and body. `accept`: each connection
-    as it is used, with TLS for example."""
+    """The port of an HTTP server that answers what this says of method, path, headers and body. `accept` makes TLS of a
+    connection, for example."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
