@@ -12,7 +12,7 @@ from locustfiles.study_routes import fiveway
 FAIR, PUBLISHED_METHOD = "fair", "published"
 
 FULL_BLOCKS, FULL_S = 24, 1.0
-QUICK_BLOCKS, QUICK_S = 6, 0.75
+QUICK_BLOCKS, QUICK_S = 7, 0.75
 """How long all windows of a visit at batch 1 are together; see in_turns()."""
 TURN_S, WARM_S = 0.25, 0.2
 """A machine is faster or slower for a second at a time, so short windows that take turns have more in common than long
