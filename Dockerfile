@@ -188,6 +188,16 @@ COPY --from=peer-files /app /app
 USER 65532:65532
 CMD ["python3", "-m", "servers.peers.litserve"]
 
+FROM torch AS mlserver
+COPY requirements/mlserver.txt /tmp/
+# It declares Python 3.9 to 3.12. Its maintainers know no reason against 3.13, Debian's (SeldonIO/MLServer issue 2288).
+RUN --mount=type=secret,id=ca pip-install /tmp/mlserver.txt --ignore-requires-python
+COPY --from=peer-files /app /app
+USER 65532:65532
+# It writes below its working directory; the rest of the container is read-only.
+WORKDIR /tmp
+CMD ["python3", "-m", "servers.peers.mlserver"]
+
 # ---------------------------------------------------------------- torchserve
 FROM torch AS torchserve
 # The slim image has no manual pages, and Java's installation fails without their folder.

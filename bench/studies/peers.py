@@ -1,4 +1,4 @@
-"""`peers`: the JPEG server beside other projects' servers, with one model, one preprocessing, equal threads and bytes.
+"""`peers`: the JPEG server beside other projects' servers: one model, one preprocessing, equal threads, equal photos.
 
 Each is asked directly: none of them has the edge in front. What is left between two rows is the server: how it reads a
 request, makes batches, hands them to the model, and answers. Each is configured as its own documentation recommends for

@@ -1,20 +1,50 @@
 """The rows of study `peers`: the JPEG server and other projects' servers (servers/peers), asked the same.
 
-TorchServe's handler takes its base64 under another key.
+TorchServe's handler takes its base64 under another key, MLServer as a tensor of the Open Inference Protocol.
 """
 
+import base64
+import json
 from dataclasses import replace
 
-from locustfiles.routes import BASE64, ROUTES, Route, by_name
+import numpy as np
+from numpy.typing import NDArray
+
+from locustfiles import answers, payloads
+from locustfiles.clients import Answer, Payload
+from locustfiles.payloads import Images
+from locustfiles.routes import BASE64, ROUTES, Format, Route, by_name
 from locustfiles.study_routes import torchserve
 
+
+def kserve_base64(images: Images) -> Payload:
+    """The protocol's JSON: a photo in base64 as a BYTES tensor."""
+    texts = [base64.b64encode(payloads.jpeg(images).body).decode()]
+    tensor = {"name": "images", "datatype": payloads.BYTES, "shape": [1, 1], "data": texts}
+    return Payload(json.dumps({"inputs": [tensor]}).encode(), 1)
+
+
+def read_kserve(answer: Answer) -> NDArray[np.float32]:
+    """Of the protocol's JSON."""
+    (output,) = answers.kserve_outputs("HTTP", answer)
+    return np.frombuffer(output.raw, "<f4").reshape(output.shape)
+
+
 OURS = "jpeg-http"
-PEERS = {"litserve": "LitServe"}
+PEERS = {"litserve": "LitServe", "mlserver": "MLServer"}
 """Service -> the project's name."""
 TORCHSERVE = "torchserve-http-base64"
-_FORM = replace(BASE64, max_batch=1)
+_OBJECT = replace(BASE64, max_batch=1)
+_TENSOR = replace(_OBJECT, encode=kserve_base64, check=answers.kserve_http, read=read_kserve)
+
+
+def _peer(service: str, form: Format = _OBJECT, path: str = ROUTES[OURS].path) -> Route:
+    return Route(service, path, f"{service}:8000", form, behind_edge=False)
+
+
 ROWS = by_name(
     ROUTES[OURS],
-    *(Route(name, ROUTES[OURS].path, f"{name}:8000", _FORM, behind_edge=False) for name in PEERS),
+    _peer("litserve"),
+    _peer("mlserver", _TENSOR, "/v2/models/peer/infer"),
     torchserve.ROWS[TORCHSERVE],
 )

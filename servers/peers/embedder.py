@@ -1,17 +1,15 @@
 """What is the same in every peer."""
 
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import orjson
 
 from gateways.core.manifest import Manifest
 from gateways.core.serving import ARTIFACTS, Serving, ServingError
 from gateways.core.text import unbase64
-from gateways.upstreams.torch import Model, pick_device
+from gateways.upstreams.torch import Model, Tensor, pick_device
 from servers import ENGINE
 
 
@@ -32,12 +30,15 @@ class Embedder:
         self._model = Model(manifest.directory / "model.pt", manifest, pick_device())
         ENGINE.write_bytes(orjson.dumps(self._model.engine | {"instances": instances}))
 
-    def tensor(self, message: Mapping[str, Any]) -> npt.NDArray[np.float32]:
-        """[1, 3, H, W] of a request's one photo."""
-        (text,) = message["images"]
+    def tensor(self, text: str) -> Tensor:
+        """[1, 3, H, W] of a photo in base64."""
         return self._preprocess.tensor(unbase64(text, "image"))[None]
 
-    def answers(self, tensors: Sequence[npt.NDArray[np.float32]]) -> list[bytes]:
+    def embeddings(self, tensors: Sequence[Tensor]) -> Tensor:
+        """[N, D] of these, computed as one batch."""
+        return np.stack([one.embedding for one in self._model(tensors)])
+
+    def answers(self, tensors: Sequence[Tensor]) -> list[bytes]:
         """The JSON for each of these, computed as one batch."""
-        found = [{"embeddings": [one.embedding], **self._about} for one in self._model(tensors)]
+        found = [{"embeddings": [one], **self._about} for one in self.embeddings(tensors)]
         return [orjson.dumps(one, option=orjson.OPT_SERIALIZE_NUMPY) for one in found]

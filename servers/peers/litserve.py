@@ -12,16 +12,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import litserve
-import numpy as np
-import numpy.typing as npt
 from starlette.requests import Request
 from starlette.responses import Response
 
 from gateways.core.threads import compute_threads
+from gateways.upstreams.torch import Tensor
 from servers.peers import PATH, PORT
 from servers.peers.embedder import Embedder
 
-Tensor = npt.NDArray[np.float32]
 WORKERS = compute_threads()
 MOST, WAIT_S = 8, 0.002
 
@@ -34,7 +32,8 @@ class Api(litserve.LitAPI):
 
     def decode_request(self, request: Request) -> Tensor:
         message: Any = request  # what LitServe hands over is its JSON
-        return self._embedder.tensor(message)
+        (text,) = message["images"]
+        return self._embedder.tensor(text)
 
     def batch(self, inputs: Sequence[Tensor]) -> Sequence[Tensor]:
         return inputs  # the model puts them together

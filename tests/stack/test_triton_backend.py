@@ -43,13 +43,15 @@ Ask = Callable[..., dict[str, Array]]
 
 
 @contextmanager
-def serving(volumes: Mapping[str, Path], *options: str, command: Sequence[str] = ()) -> Iterator[str]:
+def serving(
+    volumes: Mapping[str, Path], *options: str, command: Sequence[str] = (), image: str = IMAGE
+) -> Iterator[str]:
     """The name of a hardened container of the image, started with these folders copied to these paths."""
-    name = f"test-triton-{uuid.uuid4().hex[:8]}"
+    name = f"test-server-{uuid.uuid4().hex[:8]}"
     ports = [f"--publish=127.0.0.1::{port}" for port in (8000, 8001, 8002)]
     # No bind mount: the tests may themselves run in a container, whose files the engine does not see.
     mounts = [f"--volume={path}" for path in volumes]
-    docker("create", f"--name={name}", *HARDENED, *ports, *mounts, *options, IMAGE, *command)
+    docker("create", f"--name={name}", *HARDENED, *ports, *mounts, *options, image, *command)
     try:
         for path, folder in volumes.items():
             docker("cp", f"{folder}/.", f"{name}:{path}")
