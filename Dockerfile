@@ -188,6 +188,15 @@ COPY --from=peer-files /app /app
 USER 65532:65532
 CMD ["python3", "-m", "servers.peers.litserve"]
 
+FROM torch AS bentoml
+COPY requirements/bentoml.txt /tmp/
+RUN --mount=type=secret,id=ca pip-install /tmp/bentoml.txt
+COPY --from=peer-files /app /app
+ENV BENTOML_DO_NOT_TRACK=True \
+    BENTOML_HOME=/tmp/bentoml
+USER 65532:65532
+CMD ["bentoml", "serve", "servers.peers.bentoml:Peer"]
+
 FROM torch AS mlserver
 COPY requirements/mlserver.txt /tmp/
 # It declares Python 3.9 to 3.12. Its maintainers know no reason against 3.13, Debian's (SeldonIO/MLServer issue 2288).

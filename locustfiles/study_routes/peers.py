@@ -1,11 +1,13 @@
 """The rows of study `peers`: the JPEG server and other projects' servers (servers/peers), asked the same.
 
-TorchServe's handler takes its base64 under another key, MLServer as a tensor of the Open Inference Protocol.
+TorchServe's handler takes its base64 under another key, MLServer as a tensor of the Open Inference Protocol. BentoML
+answers with the bare list.
 """
 
 import base64
 import json
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,11 +32,16 @@ def read_kserve(answer: Answer) -> NDArray[np.float32]:
     return np.frombuffer(output.raw, "<f4").reshape(output.shape)
 
 
+def read_list(answer: Answer) -> Any:
+    return json.loads(answer.body)
+
+
 OURS = "jpeg-http"
-PEERS = {"litserve": "LitServe", "mlserver": "MLServer"}
+PEERS = {"litserve": "LitServe", "bentoml": "BentoML", "mlserver": "MLServer"}
 """Service -> the project's name."""
 TORCHSERVE = "torchserve-http-base64"
 _OBJECT = replace(BASE64, max_batch=1)
+_LIST = replace(_OBJECT, read=read_list)
 _TENSOR = replace(_OBJECT, encode=kserve_base64, check=answers.kserve_http, read=read_kserve)
 
 
@@ -45,6 +52,7 @@ def _peer(service: str, form: Format = _OBJECT, path: str = ROUTES[OURS].path) -
 ROWS = by_name(
     ROUTES[OURS],
     _peer("litserve"),
+    _peer("bentoml", _LIST),
     _peer("mlserver", _TENSOR, "/v2/models/peer/infer"),
     torchserve.ROWS[TORCHSERVE],
 )
