@@ -207,6 +207,18 @@ USER 65532:65532
 WORKDIR /tmp
 CMD ["python3", "-m", "servers.peers.mlserver"]
 
+FROM torch AS ray-serve
+COPY requirements/ray-serve.txt /tmp/
+RUN --mount=type=secret,id=ca pip-install /tmp/ray-serve.txt
+COPY --from=peer-files /app /app
+# Ray keeps the token of its processes in the home folder, and the rest of the container is read-only.
+ENV HOME=/tmp \
+    RAY_SERVE_ENABLE_HA_PROXY=1 \
+    RAY_SERVE_THROUGHPUT_OPTIMIZED=1 \
+    RAY_USAGE_STATS_ENABLED=0
+USER 65532:65532
+CMD ["python3", "-m", "servers.peers.ray_serve"]
+
 # ---------------------------------------------------------------- torchserve
 FROM torch AS torchserve
 # The slim image has no manual pages, and Java's installation fails without their folder.

@@ -130,7 +130,7 @@ servers_of() { # STUDY
     encodings) echo seldon-http seldon-grpc ;;
     format) echo distance ;;
     frames) echo frames ;;
-    peers) echo litserve bentoml mlserver ;;
+    peers) echo litserve bentoml mlserver ray-serve ;;
   esac
 }
 

@@ -37,7 +37,7 @@ def read_list(answer: Answer) -> Any:
 
 
 OURS = "jpeg-http"
-PEERS = {"litserve": "LitServe", "bentoml": "BentoML", "mlserver": "MLServer"}
+PEERS = {"litserve": "LitServe", "bentoml": "BentoML", "mlserver": "MLServer", "ray-serve": "Ray Serve"}
 """Service -> the project's name."""
 TORCHSERVE = "torchserve-http-base64"
 _OBJECT = replace(BASE64, max_batch=1)
@@ -54,5 +54,6 @@ ROWS = by_name(
     _peer("litserve"),
     _peer("bentoml", _LIST),
     _peer("mlserver", _TENSOR, "/v2/models/peer/infer"),
+    _peer("ray-serve"),
     torchserve.ROWS[TORCHSERVE],
 )

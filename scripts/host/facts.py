@@ -16,7 +16,7 @@ CONTAINER = (
     '"nano_cpus":{{.HostConfig.NanoCpus}},"cpuset":{{json .HostConfig.CpusetCpus}},'
     '"memory_bytes":{{.HostConfig.Memory}},"pids":{{with .HostConfig.PidsLimit}}{{.}}{{else}}0{{end}}}'
 )
-FOREIGN = ("torchserve", "litserve", "bentoml", "mlserver")
+FOREIGN = ("torchserve", "litserve", "bentoml", "mlserver", "ray-serve")
 """Services of other projects with a model."""
 
 
