@@ -374,6 +374,29 @@ RUN promtool check config /etc/prometheus/prometheus.yaml
 USER 65532:65532
 CMD ["prometheus", "--config.file=/etc/prometheus/prometheus.yaml", "--storage.tsdb.path=/prometheus", "--storage.tsdb.retention.time=1d", "--storage.tsdb.retention.size=256MB"]
 
+# ---------------------------------------------------------------- kubernetes
+# The node of scripts/test --kubernetes: Debian's container runtime and etcd, and one binary of Kubernetes and CoreDNS.
+FROM golang AS kubernetes
+WORKDIR /src
+COPY kubernetes/node/go.mod kubernetes/node/go.sum kubernetes/node/main.go ./
+RUN --mount=type=secret,id=ca --mount=type=cache,target=/root/go --mount=type=cache,target=/root/.cache/go-build \
+    [ ! -s /run/secrets/ca ] || export SSL_CERT_FILE=/run/secrets/ca; \
+    CGO_ENABLED=0 go build -ldflags="-s -w" -o /usr/local/bin/kubernetes .
+
+FROM debian:trixie-slim AS node
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends catatonit containerd containernetworking-plugins curl etcd-server iptables openssl runc \
+    && rm -rf /var/lib/apt/lists/*
+COPY --from=kubernetes /usr/local/bin/kubernetes /usr/local/bin/
+RUN for name in coredns kube-apiserver kube-controller-manager kube-proxy kube-scheduler kubelet; do ln -s kubernetes /usr/local/bin/$name; done
+COPY kubernetes/node /etc/kubernetes
+ENTRYPOINT ["/etc/kubernetes/run"]
+
+# Process 1 of every pod.
+FROM scratch AS pause
+COPY --from=node /usr/bin/catatonit /
+ENTRYPOINT ["/catatonit", "-P"]
+
 # ---------------------------------------------------------------- tests
 FROM golang AS grpcurl
 RUN --mount=type=secret,id=ca \
@@ -384,7 +407,7 @@ RUN --mount=type=secret,id=ca \
 # checkout is mounted.
 FROM torch-cpu AS tests
 RUN apt-get update \
-    && apt-get install -y --no-install-recommends chromium-headless-shell cloud-init curl docker-buildx docker-cli docker-compose kustomize promtool \
+    && apt-get install -y --no-install-recommends chromium-headless-shell cloud-init curl docker-buildx docker-cli docker-compose kubectl kustomize promtool \
     && rm -rf /var/lib/apt/lists/* \
     # The browser draws by itself: an OpenGL driver, its compiler and a debugging layer would be 190 MB of nothing.
     && rm /usr/lib/x86_64-linux-gnu/libgallium-* /usr/lib/x86_64-linux-gnu/libLLVM.so.19.1 /usr/lib/chromium/libVkLayer_*
