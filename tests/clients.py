@@ -11,7 +11,6 @@ import urllib.request
 from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import grpc
@@ -31,9 +30,8 @@ from tritonclient.utils import np_to_triton_dtype
 from chaos.docker import address_of
 from gateways.core.answer import softmax
 from gateways.core.manifest import Manifest
-from gateways.core.serving import Serving, ServingError
+from gateways.core.serving import ARTIFACTS, Serving, ServingError
 
-ARTIFACTS = Path("/artifacts")
 try:
     MODEL = Serving.load(ARTIFACTS).model
 except ServingError:  # no stack: nobody asks

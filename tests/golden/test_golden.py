@@ -22,7 +22,8 @@ from torchvision import transforms
 
 from gateways.core.answer import softmax
 from gateways.core.manifest import Manifest
-from tests.clients import ARTIFACTS, CLIENTS, MODEL, Answer, Vector
+from gateways.core.serving import ARTIFACTS
+from tests.clients import CLIENTS, MODEL, Answer, Vector
 
 # Every size and every subject, next to each other in a batch what differs most.
 NAMES = (
