@@ -39,7 +39,8 @@ def test_help_and_nonsense(script: str, tmp_path: Path) -> None:
     [
         "bench", "chaos", "chaos monkey", "compare", "compare A", "down --all",
         "generate --out", "lock no-such-group", "native --routes edge", "push", "push https://registry.example",
-        "setup-vm --yes", "swap", "swap --model", "test --al", "test --all --fast", "test bench", "test no/such/test",
+        "setup-vm --yes", "swap", "swap --model", "test --al", "test --all --fast", "test --kubernetes no/overlay",
+        "test bench", "test no/such/test",
         "up --profile", "up --profile tests", "up transport",
         "worker", "worker a,b", "worker 10.0.0.5 0", "worker 10.0.0.5 many",
     ],
@@ -51,7 +52,9 @@ def test_other_calls_that_cannot_be_meant(words: str, tmp_path: Path) -> None:
     assert not (tmp_path / "called").exists()
 
 
-@pytest.mark.parametrize("words", ["--all", "--fast", "tests/unit", "tests/stack/test_scripts.py::test_x tests/static"])
+@pytest.mark.parametrize(
+    "words", ["--all", "--fast", "--kubernetes", "tests/unit", "tests/stack/test_scripts.py::test_x tests/static"]
+)
 def test_what_can_be_tested(words: str, tmp_path: Path) -> None:
     """`scripts/test` gets past these arguments, to the engine, which does not answer here."""
     assert call(tmp_path, "test", *words.split()).returncode == 1
