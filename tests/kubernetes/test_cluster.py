@@ -212,7 +212,7 @@ def test_pods_are_held_to_the_restricted_standard() -> None:
 def test_more_tritons_while_requests_wait(overlay: Path, tmp_path: Path) -> None:
     """The autoscaler reads the gauge of each pod, through an adapter of the tests, and adds one under load."""
     files = certificate(tmp_path, "adapter.monitoring.svc")
-    kubectl("apply", "-f", str(ROOT / "tests/kubernetes/adapter.yaml"))
+    kubectl("--namespace=", "apply", "-f", str(ROOT / "tests/kubernetes/adapter.yaml"))
     sources = (ROOT / "tests/kubernetes/adapter.py", files / "cert.pem", files / "key.pem")
     secret = ("create", "secret", "generic", "adapter", *(f"--from-file={path}" for path in sources))
     kubectl("--namespace", "monitoring", *secret)
@@ -258,6 +258,7 @@ def test_each_of_three_servers_asks_for_a_gpu(overlay: Path) -> None:
         pytest.skip("a node of somebody else keeps its capacity")
     write(overlay, "gpu")
     offer(1)
+    kubectl("delete", "job", "models")
     kubectl("apply", "-k", str(overlay))
 
     def waiting() -> int | None:
