@@ -19,12 +19,12 @@ from google.protobuf import text_format
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from chaos.docker import docker, inspect, wait_until
-from gateways.core.serving import Serving
+from gateways.core.serving import ARTIFACTS, Serving
 from models.builder import profile
 from models.builder.export import triton_jpeg
 from models.builder.repository import MAX_BATCH, WARM_BATCHES, config, image_shape
 from models.builder.spec import ImageSpec
-from tests.clients import ARTIFACTS, MODEL, files, tensor
+from tests.clients import MODEL, files, tensor
 from tests.repository import compose
 from tests.stack.onnx_models import Node, Tensors, write
 from tests.stack.test_triton_backend import IMAGE, serving

@@ -25,10 +25,10 @@ import tritonclient.http
 from tritonclient.utils import InferenceServerException
 
 from chaos.docker import docker, wait_until
-from gateways.core.serving import Serving
+from gateways.core.serving import ARTIFACTS, Serving
 from tests import clients
 from tests.browser import open_page
-from tests.clients import ARTIFACTS, EDGE, MODEL, ROUTES, b64, client_of, post_json, request, tensor
+from tests.clients import EDGE, MODEL, ROUTES, b64, client_of, post_json, request, tensor
 from tests.conftest import all_healthy
 from tests.repository import ROOT
 from tests.stack.onnx_models import make_broken, make_repository

@@ -16,8 +16,9 @@ from PIL import Image
 
 from chaos.docker import address_of, container, docker
 from gateways.core.manifest import Manifest
+from gateways.core.serving import ARTIFACTS
 from tests import clients
-from tests.clients import ARTIFACTS, CLIENTS, MODEL, Vector, files, tensor, tensors
+from tests.clients import CLIENTS, MODEL, Vector, files, tensor, tensors
 from tests.golden.test_golden import NAMES, SCORE_TOLERANCE, PyTorch, assert_same
 from tests.stack.bad_input import CASES_BY_NAME, Grpc, Http, Refusal
 
