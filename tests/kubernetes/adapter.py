@@ -46,7 +46,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         kind, version = API.split("/")[2:]
         answer: dict[str, Any] = {"kind": "APIResourceList", "groupVersion": f"{kind}/{version}", "resources": []}
-        if asked := re.fullmatch(rf"{API}/namespaces/(\S+)/pods/\*/(\w+)\?(\S+)", self.path):
+        if asked := re.fullmatch(rf"{API}/namespaces/(\S+)/pods/%2A/(\w+)\?(\S+)", self.path):
             answer = {"kind": "MetricValueList", "apiVersion": f"{kind}/{version}", "items": values(*asked.groups())}
         elif self.path.partition("?")[0] != API:
             self.send_error(404)
