@@ -379,9 +379,9 @@ CMD ["prometheus", "--config.file=/etc/prometheus/prometheus.yaml", "--storage.t
 FROM golang AS kubernetes
 WORKDIR /src
 COPY kubernetes/node/go.mod kubernetes/node/go.sum kubernetes/node/main.go ./
-RUN --mount=type=secret,id=ca --mount=type=cache,target=/root/go --mount=type=cache,target=/root/.cache/go-build \
+RUN --mount=type=secret,id=ca --mount=type=cache,target=/go \
     [ ! -s /run/secrets/ca ] || export SSL_CERT_FILE=/run/secrets/ca; \
-    CGO_ENABLED=0 go build -ldflags="-s -w" -o /usr/local/bin/kubernetes .
+    CGO_ENABLED=0 GOPATH=/go GOCACHE=/go/build go build -ldflags="-s -w" -o /usr/local/bin/kubernetes .
 
 FROM debian:trixie-slim AS node
 RUN apt-get update \
