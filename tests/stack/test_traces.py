@@ -66,8 +66,8 @@ def test_a_call_of_every_client_is_one_trace(photo: bytes) -> None:
 
 
 def test_a_caller_s_trace_goes_on_hop_by_hop(photo: bytes) -> None:
-    """Each span is the child of the one before: the caller's, the edge's, the gateway's, Triton's. A call whose chain is
-    broken is made again, for the reason above."""
+    """Each span is the child of the one before: the caller's, the edge's, the gateway's, Triton's. Where a chain is
+    broken, another call is made, for the reason above."""
 
     def chain() -> list[tuple[str, str]]:
         """From what computes back to the caller."""
