@@ -43,8 +43,13 @@ def container(service: str) -> dict[str, Any]:
 
 
 def address_of(service: str) -> str:
-    """Of its container on one of its networks: the engine's host reaches it, nobody else outside does."""
-    network, *_ = container(service)["NetworkSettings"]["Networks"].values()
+    """Of its one container: see `address`."""
+    return address(container(service))
+
+
+def address(inspected: dict[str, Any]) -> str:
+    """Of a container on one of its networks: the engine's host reaches it, nobody else outside does."""
+    network, *_ = inspected["NetworkSettings"]["Networks"].values()
     return str(network["IPAddress"])
 
 

@@ -20,6 +20,7 @@ import yaml
 
 from chaos.docker import wait_until
 from gateways.core.serving import Serving
+from tests.clients import tensor
 from tests.repository import ROOT, certificate
 
 # A folder of the repository: what is applied.
@@ -186,8 +187,7 @@ def test_two_tritons_share_grpc_calls(artifacts: Path) -> None:
         return sum(map(float, re.findall(rf'^nv_inference_request_success\{{model="{model}".*\}} (\S+)$', page, re.M)))
 
     with edge() as address, tritonclient.grpc.InferenceServerClient(address) as client:
-        image = tritonclient.grpc.InferInput("image", [1, 3, 224, 224], "FP32")
-        image.set_data_from_numpy(np.zeros((1, 3, 224, 224), np.float32))
+        image = tensor(tritonclient.grpc, "image", np.zeros((1, 3, 224, 224), np.float32))
 
         def shared() -> bool:
             """Health checks count too: at most a few of them come in between."""

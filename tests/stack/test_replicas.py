@@ -10,8 +10,8 @@ import pytest
 import tritonclient.grpc
 import tritonclient.http
 
-from chaos.docker import containers, docker, wait_until
-from tests.clients import EDGE, MODEL
+from chaos.docker import address, containers, docker, wait_until
+from tests.clients import EDGE, MODEL, tensor
 from tests.conftest import all_healthy
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
@@ -33,18 +33,11 @@ def two() -> Iterator[None]:
     wait_until(all_healthy, "everything healthy", seconds=150)
 
 
-def image(library: Any) -> Any:
-    made = library.InferInput("image", [1, 3, 224, 224], "FP32")
-    made.set_data_from_numpy(np.zeros((1, 3, 224, 224), np.float32))
-    return made
-
-
 def answered() -> list[int]:
     """How many calls each Triton counts, itself."""
     counts = []
     for one in containers("triton"):
-        address = next(iter(one["NetworkSettings"]["Networks"].values()))["IPAddress"]
-        with urllib.request.urlopen(f"http://{address}:8000/v2/models/{MODEL}/stats", timeout=10) as page:
+        with urllib.request.urlopen(f"http://{address(one)}:8000/v2/models/{MODEL}/stats", timeout=10) as page:
             (found,) = json.load(page)["model_stats"]
         counts.append(int(found["inference_stats"]["success"]["count"]))
     return counts
@@ -52,10 +45,10 @@ def answered() -> list[int]:
 
 def shared(library: Any, calls: int) -> list[int]:
     """How many of so many calls on one connection each Triton answered."""
-    before = answered()
+    before, image = answered(), tensor(library, "image", np.zeros((1, 3, 224, 224), np.float32))
     with library.InferenceServerClient(EDGE) as client:
         for _ in range(calls):
-            client.infer(MODEL, [image(library)])
+            client.infer(MODEL, [image])
     return [after - then for after, then in zip(answered(), before, strict=True)]
 
 
