@@ -397,6 +397,19 @@ FROM scratch AS pause
 COPY --from=node /usr/bin/catatonit /
 ENTRYPOINT ["/catatonit", "-P"]
 
+# ---------------------------------------------------------------- sbom
+FROM golang AS syft
+RUN --mount=type=secret,id=ca \
+    [ ! -s /run/secrets/ca ] || export SSL_CERT_FILE=/run/secrets/ca; \
+    CGO_ENABLED=0 GOBIN=/usr/local/bin GOFLAGS=-ldflags=-s go install github.com/anchore/syft/cmd/syft@v1.38.0
+
+# Reads an image (docker save), writes what is in it. It wants a file that it can read twice.
+FROM debian:trixie-slim AS sbom
+COPY --from=syft /usr/local/bin/syft /usr/local/bin/
+ENV SYFT_CHECK_FOR_APP_UPDATE=false
+USER 65532:65532
+ENTRYPOINT ["sh", "-c", "cat >/tmp/image.tar && exec syft scan --quiet docker-archive:/tmp/image.tar --output spdx-json"]
+
 # ---------------------------------------------------------------- tests
 FROM golang AS grpcurl
 RUN --mount=type=secret,id=ca \

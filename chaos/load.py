@@ -162,6 +162,11 @@ def looped(target: Target, callers: int, seconds: float) -> list[Call]:
     return calls
 
 
+def answered(calls: Iterable[Call], since: float, until: float) -> float:
+    """Right answers per second between two times."""
+    return sum(since <= call.end < until for call in good(calls)) / (until - since)
+
+
 def good(calls: Iterable[Call]) -> list[Call]:
     return [call for call in calls if not call.error]
 

@@ -15,12 +15,14 @@ from typing import Any
 import gevent
 
 from chaos import docker
-from chaos.load import Target, aside, edge_of, errors, good, looped, offered, percentile, targets, times
+from chaos.load import Target, answered, aside, edge_of, errors, good, looped, offered, percentile, targets, times
 from locustfiles.settings import BadSetting
 
 FACTORS = (1, 2, 5, 10)
 CALLERS = (8, 16, 32)
-"""Closed loops whose best one is what the route can do."""
+"""Closed loops, of which the best number makes the route's peak."""
+FIRST_S = 1.0
+"""Of closed loops, before what counts: the route's queue fills."""
 AFTER_S = 5.0
 """Between the end of an overload and the check that all is as before."""
 BESIDE = {
@@ -37,10 +39,11 @@ BESIDE_PER_S = 5.0
 def rows(every: Mapping[str, Target], *, routes: Sequence[str], seconds: float) -> Iterator[dict[str, Any]]:
     """One row per route and factor.
 
-    `peak`: answers per second in closed loops. `offered`: calls per second that were made; `load_cores`: what making
-    them took. `goodput`: right answers per second. p50 and p99 are of those. `refused`: errors by kind; `refusal_ms`:
-    their p50 and p99. `beside`: p50 of the other route's calls over their p50 without load, and its errors. `after`:
-    p50 over unloaded, AFTER_S later, and errors. `mib`: memory of every service under load. Raises BadSetting.
+    `peak`: answers per second in closed loops, just before. `offered`: calls per second that were made; `load_cores`:
+    what making them took. `goodput`: right answers per second. p50 and p99 are of those. `refused`: errors by kind;
+    `refusal_ms`: their p50 and p99. `beside`: the other route's p50 over its p50 without load, its errors, and which
+    share of its calls was answered within the load. `after`: p50 over unloaded, AFTER_S later, and errors. `mib`:
+    memory of every service under load. Raises BadSetting.
     """
     if unknown := set(routes) - set(every):
         raise BadSetting(f"unknown route {', '.join(sorted(unknown))}: choose from {', '.join(every)}")
@@ -50,13 +53,15 @@ def rows(every: Mapping[str, Target], *, routes: Sequence[str], seconds: float) 
         looped(target, 1, 1)
         alone = looped(target, 1, seconds)
         calm = offered({beside: BESIDE_PER_S}, seconds)
-        peak = max(len(good(looped(target, callers, seconds))) / seconds for callers in CALLERS)
+        callers = max(CALLERS, key=lambda number: peak_of(target, number, seconds))
         for factor in FACTORS:
+            peak = peak_of(target, callers, seconds)
             time.sleep(AFTER_S)
             with aside("chaos.overload", edge_of(every), name, factor * peak, seconds) as load:
                 assert load.stdout
                 load.stdout.readline()  # it is ready, and begins
                 memory = gevent.spawn_later(seconds / 2, docker.memory_mib)
+                begin = time.monotonic()
                 others = offered({beside: BESIDE_PER_S}, seconds)
                 seen = json.loads(load.communicate()[0])
             time.sleep(AFTER_S)
@@ -67,11 +72,22 @@ def rows(every: Mapping[str, Target], *, routes: Sequence[str], seconds: float) 
                 "peak": round(peak, 1),
                 "alone_p99_ms": percentile(good(alone), 99),
                 **seen,
-                "beside": [beside.route.name, times(others, calm), errors(others)],
+                "beside": [
+                    beside.route.name,
+                    times(others, calm),
+                    errors(others),
+                    round(answered(others, begin, begin + seconds) / BESIDE_PER_S, 2),
+                ],
                 "after": [times(after, alone), errors(after)],
                 "mib": memory.get(),
             }
         target.close()
+
+
+def peak_of(target: Target, callers: int, seconds: float) -> float:
+    """Answers per second to so many callers."""
+    begin = time.monotonic() + FIRST_S
+    return answered(looped(target, callers, FIRST_S + seconds), begin, begin + seconds)
 
 
 def main() -> None:
@@ -89,7 +105,7 @@ def main() -> None:
     row = {
         "offered": round(sum(call.start < end for call in calls) / float(seconds), 1),
         "load_cores": round(cpu_s / lasted, 2),
-        "goodput": round(sum(call.end < end for call in accepted) / float(seconds), 1),
+        "goodput": round(answered(calls, begin, end), 1),
         "p50_ms": percentile(accepted, 50),
         "p99_ms": percentile(accepted, 99),
         "refused": errors(refused),

@@ -8,6 +8,7 @@ its handshake, and slow start. No packet is ever lost.
 import json
 import re
 from dataclasses import dataclass
+from typing import Any
 
 import httpx
 
@@ -37,28 +38,40 @@ def parse(text: str) -> Distance:
 def apply(text: str) -> None:
     """Put the edge that far away, for every connection that is made from now on; raises CallError.
 
-    The proxy is made anew, which ends the connections that are left from before. Changed in place, Toxiproxy 2.12.0
-    gives its new toxics to connections that are just ending too, and dies of it ("index out of range").
+    Where it is that far already, kept connections stay: cells that take turns have some. Else the proxy is made anew,
+    which ends them. Changed in place, Toxiproxy 2.12.0 gives its new toxics to connections that are just ending too,
+    and dies of it ("index out of range").
     """
-    wanted = parse(text)
     (before,) = _ask("GET", f"/proxies/{PROXY}")
+    toxics = _toxics(parse(text))
+    there = {one["name"]: one for one in before["toxics"]}
+    if before["enabled"] and [there.get(name) for name in toxics] == list(toxics.values()):
+        return
     _ask("DELETE", f"/proxies/{PROXY}")
     _ask("POST", "/proxies", {name: before[name] for name in ("name", "listen", "upstream")} | {"enabled": False})
+    for about in toxics.values():
+        _ask("POST", f"/proxies/{PROXY}/toxics", about)
+    _ask("POST", f"/proxies/{PROXY}", {"enabled": True})
+
+
+def _toxics(wanted: Distance) -> dict[str, dict[str, Any]]:
+    """By name, as Toxiproxy says them."""
+    found = {}
     half = wanted.round_trip_ms // 2
     # Toxiproxy counts in whole milliseconds: of an odd round trip the way back is the longer one.
     for stream, ms in (("upstream", half), ("downstream", wanted.round_trip_ms - half)):
         kinds: dict[str, dict[str, int | bool]] = {
             "tcp": {"round_trip": wanted.round_trip_ms, "handshake": stream == "upstream"},
             "bandwidth": {"rate": wanted.mbit_per_s * 125},  # Toxiproxy counts in kB/s
-            "latency": {"latency": ms},
+            "latency": {"latency": ms, "jitter": 0},
         }
         for kind, attributes in kinds.items():
-            about = {"type": kind, "name": f"{kind}-{stream}", "stream": stream, "attributes": attributes}
-            _ask("POST", f"/proxies/{PROXY}/toxics", about)
-    _ask("POST", f"/proxies/{PROXY}", {"enabled": True})
+            name = f"{kind}-{stream}"
+            found[name] = {"type": kind, "name": name, "stream": stream, "toxicity": 1, "attributes": attributes}
+    return found
 
 
-def _ask(method: str, path: str, body: object = None) -> list[dict[str, str]]:
+def _ask(method: str, path: str, body: object = None) -> list[dict[str, Any]]:
     """The JSON of an answer; [] if it is empty."""
     try:  # no proxy of this machine's, and no certificates to load
         answer = httpx.request(method, API + path, json=body, timeout=TIMEOUT_S, trust_env=False, verify=False)

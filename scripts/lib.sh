@@ -104,6 +104,11 @@ find_ca_bundle() {
   fi
 }
 
+# build_target NAME: the image of a target that is no service.
+build_target() {
+  run docker build --secret "id=ca,src=${CA_BUNDLE:-/dev/null}" --target "$1" --tag "fiveway-$1:local" .
+}
+
 # Whether Compose builds the images or pulls those of a release, by default of this checkout's: sets `get_images`.
 know_registry() {
   local registry

@@ -78,7 +78,7 @@ def make_current(spec: Spec, artifacts: Path, *, force: bool = False) -> None:
 
 def _hub_is_back(spec: Spec, directory: Path) -> str | None:
     """Why a current model must be built again: its weights are random, and its hub answers now."""
-    if built(directory).weights != "random" or not spec.weights.url:
+    if built(directory).weights != "random" or not spec.weights or not spec.weights.url:
         return None
     try:
         reach(spec.weights.url)

@@ -84,9 +84,15 @@ def timm(name: str, weights: Path | None) -> nn.Module:
     return module
 
 
+def pool(name: str, _: Path | None) -> nn.Module:
+    """Next to no model: the mean colours of a photo's tiles, `name` pixels wide and high."""
+    return nn.Sequential(nn.AvgPool2d(int(name)), nn.Flatten())
+
+
 SOURCES: dict[str, Callable[[str, Path | None], nn.Module]] = {
     "efficientnet_lite": efficientnet_lite,
     "open_clip": open_clip,
+    "pool": pool,
     "timm": timm,
     "torchvision": torchvision,
 }
@@ -97,17 +103,19 @@ def load(spec: ImageSpec, scratch: Path) -> Loaded:
 
     Where the hub cannot be reached the weights are random, from a fixed seed: same shapes, same speed, no meaning.
     """
-    if spec.source.kind == "onnx":
+    if spec.source.kind == "onnx" and spec.weights:
         path, origin = file_of(spec.weights, scratch)
         graph = from_onnx.named(path, spec, scratch)
         return Loaded(origin.weights, origin.source, from_onnx.module(graph), graph)
     # Libraries' own loaders unpickle what they are given, unless this is set.
     os.environ["TORCH_FORCE_WEIGHTS_ONLY_LOAD"] = str(int(spec.source.kind != "open_clip"))
-    weights: Path | None
+    weights: Path | None = None
+    origin = Origin("real", "it has none")
     try:
-        weights, origin = file_of(spec.weights, scratch)
+        if spec.weights:
+            weights, origin = file_of(spec.weights, scratch)
     except Unreachable as reason:
-        weights, origin = None, Origin("random", f"random, seed {SEED}: {reason}")
+        origin = Origin("random", f"random, seed {SEED}: {reason}")
     torch.manual_seed(SEED)
     module = from_onnx.Outputs(SOURCES[spec.source.kind](spec.source.name, weights), spec.source.head)
     return Loaded(origin.weights, origin.source, module.float().eval())

@@ -30,7 +30,7 @@ class Source(Table, frozen=True):
     `head` is the dotted path of the last layer; it and `logits` are empty for an embedding model.
     """
 
-    kind: Literal["efficientnet_lite", "onnx", "open_clip", "timm", "torchvision"]
+    kind: Literal["efficientnet_lite", "onnx", "open_clip", "pool", "timm", "torchvision"]
     name: str = ""
     head: str = ""
     input: str = ""
@@ -78,11 +78,11 @@ class Input(Table, frozen=True):
 
 
 class Spec(Table, frozen=True):
-    """Fields of every model. `name` is the name of its folder."""
+    """Fields of every model. `name` is the name of its folder. Only the source `pool` has no weights."""
 
     name: str
     kind: str
-    weights: Weights
+    weights: Weights | None = None
 
     def wrong(self, reason: str) -> BuildError:
         """The error for a model.toml that does not fit the model."""
@@ -112,7 +112,7 @@ class Spec(Table, frozen=True):
         return spec
 
 
-class ImageSpec(Spec, frozen=True):
+class ImageSpec(Spec, frozen=True, kw_only=True):
     """A model of photos. `classes` is 0 and `labels` empty for an embedding model."""
 
     embedding_dim: int
@@ -127,6 +127,8 @@ class ImageSpec(Spec, frozen=True):
             raise ValueError("a classifier needs classes, labels and source.head (source.logits for ONNX)")
         if self.kind == "embedding" and any(classifier):
             raise ValueError("an embedding model has no classes, labels, source.head or source.logits")
+        if (self.source.kind == "pool") == bool(self.weights):
+            raise ValueError("[weights] is missing, or source.kind is pool, which has none")
         if self.embedding_dim < 1 or self.classes < 0:
             raise ValueError("embedding_dim and classes must be positive")
 
@@ -136,9 +138,10 @@ class ImageSpec(Spec, frozen=True):
         return {"embedding": self.embedding_dim} | ({"logits": self.classes} if self.classes else {})
 
 
-class TensorsSpec(Spec, frozen=True):
+class TensorsSpec(Spec, frozen=True, kw_only=True):
     """An ONNX file that is served as it is. `labels` maps an output to a name in models/builder/sources.py."""
 
+    weights: Weights
     inputs: dict[str, Input] = {}
     labels: dict[str, str] = {}
 

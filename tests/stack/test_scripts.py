@@ -1,12 +1,16 @@
 """scripts/up refuses what cannot work with one clear line that says what to do, before it changes anything."""
 
+import json
 import os
+import re
 import socket
 import subprocess
 
 import pytest
 
 from tests.repository import ROOT
+
+GO_MOD = ROOT / "compose/toxiproxy/go.mod"
 
 
 def on_a_bare_machine(shell: str, *options: str, image: str = "debian:trixie-slim") -> subprocess.CompletedProcess[str]:
@@ -48,3 +52,23 @@ def test_a_taken_port_is_named(variable: str) -> None:
     assert done.returncode == 1, done
     assert f"port {port} on 127.0.0.1 is taken by another program" in done.stderr
     assert f"{variable}=18080 scripts/up" in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_an_image_is_listed_package_by_package() -> None:
+    """Of Debian, of Python and of Go, each in the version of its lock; nothing half-written is left."""
+    command = [str(ROOT / "scripts/sbom"), "fiveway-typed-grpc:local", "fiveway-distance:local"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert list((ROOT / "out/sbom").glob("*.part")) == []
+    found = {
+        f"{package['name']} {package.get('versionInfo')}"
+        for name in ("typed-grpc", "distance")
+        for package in json.loads((ROOT / f"out/sbom/fiveway-{name}.json").read_text())["packages"]
+    }
+    lock = (ROOT / "requirements/typed-grpc.txt").read_text()
+    (grpcio,) = re.findall(r"^grpcio==(\S+)", lock, re.M)
+    (toxiproxy,) = re.findall(r"^\s*github.com/Shopify/toxiproxy/v2 (\S+)", GO_MOD.read_text(), re.M)
+    assert {f"grpcio {grpcio}", f"github.com/Shopify/toxiproxy/v2 {toxiproxy}"} <= found
+    assert any(one.startswith("libc6 ") for one in found)

@@ -191,6 +191,7 @@ def test_a_distance_can_be_put_in_front_of_any_route() -> None:
     for cell, visit in visits(run):
         assert visit["failures"] == 0, visit["errors"]
         assert visit["requests"] == visit["server_requests"]
+        assert visit["connections"] == 1, cell["id"]
         # A round trip, and 602 kB at 100 Mbit/s.
         assert medians[cell["id"]] >= (150 + 48 if cell["distance"] == FAR else 48), cell["id"]
     for page in ("report.md", "report.html"):

@@ -26,12 +26,17 @@ def test_another_text_is_refused_with_an_example(text: str) -> None:
 def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Asked]:
     """What a Toxiproxy was asked that refuses a round trip of 99 ms."""
     requests: Asked = []
+    toxics: list[Any] = [{"name": "latency-upstream"}]
 
     def answer(method: str, path: str, _: object, sent: bytes) -> Reply:
         requests.append((method, path, json.loads(sent) if sent else None))
         if b'"round_trip":99' in sent:
             return 409, b'{"error": "no"}', {}
-        found = PLACE | {"enabled": True, "toxics": [{"name": "latency-upstream"}]} if method == "GET" else {}
+        if method == "DELETE":
+            toxics.clear()
+        elif path.endswith("/toxics"):
+            toxics.append(json.loads(sent))
+        found = PLACE | {"enabled": True, "toxics": toxics} if method == "GET" else {}
         return 200, json.dumps(found).encode(), {}
 
     with answering(answer) as port:
@@ -52,9 +57,19 @@ def test_the_proxy_is_made_anew(asked: Asked) -> None:
         for kind, attributes in (
             ("tcp", {"round_trip": 25, "handshake": stream == "upstream"}),
             ("bandwidth", {"rate": 12_500}),
-            ("latency", {"latency": ms}),
+            ("latency", {"latency": ms, "jitter": 0}),
         )
     ]
+
+
+def test_who_comes_second_leaves_the_connections_of_the_first(asked: Asked) -> None:
+    """Cells that take turns are as far away as each other: only another distance makes the proxy anew."""
+    toxiproxy.apply("25ms-100mbit")
+    asked.clear()
+    toxiproxy.apply("25ms-100mbit")
+    assert asked == [("GET", "/proxies/edge", None)]
+    toxiproxy.apply("26ms-100mbit")
+    assert asked[2] == ("DELETE", "/proxies/edge", None)
 
 
 def test_a_failure_says_what_the_proxy_said(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -86,6 +86,15 @@ def test_a_timm_model_is_one_small_spec(tmp_path: Path) -> None:
         SOURCES["timm"]("resnet10t", tmp_path / "resnet10t.pth")
 
 
+def test_a_model_without_weights_is_built_without_a_hub(tensors: Any, tmp_path: Path) -> None:
+    """And its ONNX form agrees with it."""
+    spec = ImageSpec.load("noop")
+    loaded = load(spec, tmp_path)
+    assert loaded.weights == "real"
+    with torch.inference_mode():
+        models(spec, loaded, tensors, tmp_path)
+
+
 @pytest.fixture
 def foreign(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same model as another exporter may write it, as if it came in a package: logits alone, other names."""

@@ -64,6 +64,7 @@ def test_an_unknown_model_lists_the_known_ones(name: str) -> None:
         (CLASSIFIER, 'name = "densenet161"', "", "source.name is missing"),
         (CLASSIFIER, 'head = "classifier"', 'head = "classifier"\ninput = "x"', "is not onnx and has input"),
         (CLASSIFIER, 'kind = "torchvision"', 'kind = "onnx"', "source.kind onnx needs input and embedding"),
+        (CLASSIFIER, 'kind = "torchvision"', 'kind = "pool"', "source.kind is pool, which has none"),
         (CLASSIFIER, 'sha256 = "8d451a50"', 'sha256 = "8d45"', "weights.sha256 must be 8 to 64"),
         (CLASSIFIER, 'sha256 = "8d451a50"', 'file = "p/f.pth"', "name one of file and url"),
         (CLASSIFIER, "https://", "http://", "weights.url must start with https://"),

@@ -22,6 +22,8 @@ TOOLS = (
 ABSOLUTE = re.compile(r'(?<=[\s=>])("?)/(etc|run|sys|usr|var)/')
 CODENAMES = {"debian-12": "bookworm", "debian-13": "trixie", "ubuntu-22.04": "jammy", "ubuntu-24.04": "noble"}
 systems = pytest.mark.parametrize("system", CODENAMES)
+PINS = re.findall(r"^(\w+) (sha256:[0-9a-f]{64})$", (ROOT / "scripts" / "base-images").read_text(), re.MULTILINE)
+BASES = {suite: f"debian@{digest}" for suite, digest in PINS}
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 # What the scripts may find, as files of the sandbox; the functions below make the same files.
 ENGINE, RUNNING, SYSTEMD = "state/dockerd", "state/running", "run/systemd/system/docker.service"
@@ -75,7 +77,8 @@ docker() {
     "compose version --short") plugin docker-compose ;;
     "buildx version") plugin docker-buildx ;;
     "image inspect "*) there "$3" ;;
-    "pull "*) did "docker $*" && false ;;
+    "pull "*) did "docker $*" && there registry ;;
+    "tag "*) did "docker $*" ;;
     "import "*) cat >/dev/null && did "docker $*" && touch "$SANDBOX/state/${*: -1}" ;;
     "cp "*) touch "$3" ;;
   esac
@@ -118,9 +121,8 @@ def run(
     name, _, version = system.partition("-")
     codename = CODENAMES.get(system, "none")
     about = {"ID": name, "VERSION_ID": version, "VERSION_CODENAME": codename}
-    scripts = {
-        f"scripts/{script}": (ROOT / "scripts" / script).read_text() for script in ("engine", "setup-vm", "lib.sh")
-    }
+    names = ("engine", "setup-vm", "lib.sh", "base-images")
+    scripts = {f"scripts/{script}": (ROOT / "scripts" / script).read_text() for script in names}
     files = {
         "etc/os-release": "".join(f'{key}="{value}"\n' for key, value in about.items() if value),
         "world.sh": WORLD,
@@ -219,17 +221,28 @@ def test_base_images_without_a_registry(tmp_path: Path) -> None:
     status, transcript, errors = run(tmp_path, "ubuntu-22.04", (ENGINE, RUNNING, COMPOSE, BUILDX, "state/debootstrap"))
     assert (status, errors) == (0, "")
     assert transcript == [
-        "docker pull -q debian:bookworm-slim",
+        f"docker pull -q {BASES['bookworm']}",
         "==> Making debian:bookworm-slim with debootstrap (no image registry can be reached)",
         "==> Going to install with apt: debootstrap debian-archive-keyring",
         "apt-get -q update",
         f"{INSTALL} debootstrap debian-archive-keyring",
         f"debootstrap --variant=minbase --keyring={KEYRING} bookworm TMP",
         'docker import --change CMD ["bash"] - debian:bookworm-slim',
-        "docker pull -q debian:trixie-slim",
+        f"docker pull -q {BASES['trixie']}",
         "==> Making debian:trixie-slim with debootstrap (no image registry can be reached)",
         "debootstrap --variant=minbase --keyring=TMP trixie TMP",
         'docker import --change CMD ["bash"] - debian:trixie-slim',
+    ]
+
+
+def test_base_images_of_a_registry(tmp_path: Path) -> None:
+    """They are pulled by digest, under the names that FROM lines have."""
+    status, transcript, errors = run(tmp_path, "debian-13", (ENGINE, RUNNING, COMPOSE, BUILDX, "state/registry"))
+    assert (status, errors) == (0, "")
+    assert transcript == [
+        f"docker {verb}"
+        for suite, pinned in BASES.items()
+        for verb in (f"pull -q {pinned}", f"tag {pinned} debian:{suite}-slim")
     ]
 
 
