@@ -232,6 +232,7 @@ def main() -> int:
     # As in the image: no threads but COMPUTE_THREADS, and an allocator that large batches do not make page-fault.
     lean = {
         "OMP_NUM_THREADS": "1",
+        "GOMP_SPINCOUNT": "10000",
         "MALLOC_MMAP_MAX_": "0",
         "MALLOC_TRIM_THRESHOLD_": "8000000000",
         "MALLOC_TOP_PAD_": "268435456",
