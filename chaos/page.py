@@ -99,8 +99,8 @@ def overload(found: Figures) -> Iterable[str]:
         "A route's peak is measured just before each load. Making the calls and refusing them takes cores from the"
         " servers here: the column says how many the load took. The p99 of what is answered is that of a full queue,"
         " which is as long as many callers with batches need: up to `MAX_WAIT_S` (5 s) at the JPEG server and the typed"
-        " gateway, 150 requests at TorchServe, 256 at Triton, and 128 photos over HTTP at the edge. Set less where"
-        " answers must be quick ([decision 23](decisions/0023-a-queue-is-bounded-in-time.md))."
+        " gateway, 150 requests at TorchServe, 256 at Triton, and 128 photos over HTTP or to TorchServe at the edge."
+        " Set less where answers must be quick ([decision 23](decisions/0023-a-queue-is-bounded-in-time.md))."
     )
 
 

@@ -5,7 +5,13 @@ Standard library only.
 
 import math
 import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+CORES = sorted(os.sched_getaffinity(0))
+"""Of this process when it started: a thread that own_cores() has bound has one of them."""
 
 
 def compute_threads() -> int:
@@ -19,7 +25,7 @@ def compute_threads() -> int:
 def available_cores(root: Path = Path("/sys/fs/cgroup")) -> int:
     """Of this container, rounded up. Libraries count the machine's: under a CPU limit their threads would only queue
     for a quota."""
-    cores = len(os.sched_getaffinity(0))
+    cores = len(CORES)
     try:  # cgroup v2: "200000 100000" or "max 100000"
         quota, period = (root / "cpu.max").read_text().split()
     except OSError:
@@ -28,3 +34,28 @@ def available_cores(root: Path = Path("/sys/fs/cgroup")) -> int:
         except OSError:
             return cores
     return cores if quota in ("max", "-1") else min(cores, math.ceil(int(quota) / int(period)))
+
+
+@contextmanager
+def own_cores() -> Iterator[None]:
+    """Around what starts the threads that compute with this one: where they are as many as the cores, each stays on
+    its own.
+
+    Left alone, two may share one core while the other idles: the kernel of a virtual machine takes a core that sleeps
+    for one that the host took away (vcpu_is_preempted), and wakes a thread where its waker runs (decision 20).
+    """
+    before = _threads()
+    yield
+    computing = [threading.get_native_id(), *sorted(_threads() - before)]
+    if len(computing) == len(CORES):
+        for thread, core in zip(computing, CORES, strict=True):
+            os.sched_setaffinity(thread, {core})
+
+
+def any_core() -> None:
+    """Undo own_cores() for the calling thread, which a bound thread started and so bound to the same core."""
+    os.sched_setaffinity(0, CORES)
+
+
+def _threads() -> set[int]:
+    return {int(task.name) for task in Path("/proc/self/task").iterdir()}

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate, islice
 from pathlib import Path
 from typing import Self
@@ -28,7 +29,7 @@ from gateways.core.errors import ServeError, Status, told
 from gateways.core.image import MAX_IMAGES, check_count
 from gateways.core.manifest import Manifest
 from gateways.core.serving import ServingError
-from gateways.core.threads import available_cores, compute_threads
+from gateways.core.threads import available_cores, compute_threads, own_cores
 from gateways.core.timing import Stages
 from gateways.core.waiting import Line
 from gateways.upstreams.calls import tensors
@@ -70,8 +71,20 @@ def give_back_memory() -> None:
 class Model:
     """The TorchScript model on its device. Blocking: call it from one worker thread."""
 
-    def __init__(self, path: Path, manifest: Manifest, device: torch.device, max_batch: int = MAX_IMAGES) -> None:
+    def __init__(
+        self,
+        path: Path,
+        manifest: Manifest,
+        device: torch.device,
+        max_batch: int = MAX_IMAGES,
+        *,
+        here: bool = False,
+    ) -> None:
+        """`here`: the thread that makes it is the one that calls it, and computes on a core of its own."""
         torch.set_num_threads(compute_threads())
+        if here:
+            with own_cores():
+                torch.zeros(1 << 20).add_(1)  # enough for all threads, which this starts
         # Left alone, PyTorch uses TF32 on a GPU in convolutions and not in matrix products.
         coarse = (os.environ.get("PRECISION") or "fp32") != "fp32"
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = coarse
@@ -138,7 +151,8 @@ class TorchPredictor:
         """Load the model and answer once per warm-up batch: a predictor that entered has worked."""
         loop = asyncio.get_running_loop()
         path = self.manifest.directory / "model.pt"
-        self._model = await loop.run_in_executor(self._worker, Model, path, self.manifest, self.device)
+        load = partial(Model, path, self.manifest, self.device, here=True)
+        self._model = await loop.run_in_executor(self._worker, load)
         self.last_answer = time.monotonic()
         self._pump = asyncio.create_task(self._run())
         return self

@@ -26,7 +26,7 @@ from gateways.core.errors import ServeError, Status, told
 from gateways.core.manifest import Manifest
 from gateways.core.serving import ARTIFACTS
 from gateways.core.text import parsed_json, unbase64
-from gateways.core.threads import available_cores
+from gateways.core.threads import any_core, available_cores
 from gateways.core.timing import Stages
 from gateways.upstreams.torch import Model, give_back_memory, pick_device
 from servers import ENGINE
@@ -81,7 +81,7 @@ class JpegHandler:
         self._batch_size = context.system_properties["batch_size"]
         self._model: Model | None = None
         self._load()
-        self._decoders = ThreadPoolExecutor(available_cores(), thread_name_prefix="decode")
+        self._decoders = ThreadPoolExecutor(available_cores(), "decode", any_core)
 
     def handle(self, data: list[Mapping[str, Any]], context: Any) -> list[bytes]:
         """One JSON answer per request, in order; status and Server-Timing are set on the context."""
@@ -106,7 +106,7 @@ class JpegHandler:
     def _load(self) -> Model:
         """The model, which is loaded first if it never was or has been retired."""
         if not self._model:
-            self._model = Model(self._path, self._manifest, pick_device(), self._batch_size)
+            self._model = Model(self._path, self._manifest, pick_device(), self._batch_size, here=True)
             ENGINE.write_bytes(orjson.dumps(self._model.engine))
         return self._model
 

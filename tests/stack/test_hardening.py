@@ -50,6 +50,15 @@ def test_limits(running: list[dict[str, Any]]) -> None:
         assert 0 < host["PidsLimit"] <= 2048
 
 
+@pytest.mark.parametrize("server", ["triton", "torchserve", "jpeg-http"])
+def test_the_threads_that_compute_have_a_core_each(server: str) -> None:
+    """Where a thread per core computes, as it does by default (decision 20)."""
+    [found] = containers(server)
+    seen = docker("exec", found["Id"], "sh", "-c", "grep -h Cpus_allowed_list: /proc/[0-9]*/task/*/status")
+    bound = {cores for _, cores in map(str.split, seen.splitlines()) if cores.isdigit()}
+    assert bound == set(map(str, os.sched_getaffinity(0)))
+
+
 def test_the_artefacts_cannot_be_written(running: list[dict[str, Any]]) -> None:
     """A server that is taken over cannot change the model; the one volume that is written is in memory."""
     for found in running:

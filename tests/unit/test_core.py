@@ -2,6 +2,8 @@
 
 import os
 import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -11,7 +13,7 @@ import pytest
 from bench.measure.ports import free_port
 from gateways.core.answer import Class, top_k
 from gateways.core.metrics import expose
-from gateways.core.threads import available_cores, compute_threads
+from gateways.core.threads import any_core, available_cores, compute_threads, own_cores
 from gateways.core.timing import Stages
 
 LABELS = [f"label {i}" for i in range(6)]
@@ -67,6 +69,22 @@ def test_the_setting_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("COMPUTE_THREADS", text)
         with pytest.raises(ValueError, match=r"COMPUTE_THREADS is .*: set a whole number from 1"):
             compute_threads()
+
+
+@pytest.mark.parametrize("missing", [0, 1])
+def test_threads_that_are_as_many_as_the_cores_get_one_each(missing: int) -> None:
+    """Others are left alone. What a bound thread starts may have every core again."""
+    end = threading.Event()
+    workers = [threading.Thread(target=end.wait) for _ in range(CORES - 1 - missing)]
+    with own_cores():
+        for worker in workers:
+            worker.start()
+    here, *others = (os.sched_getaffinity(one.native_id or 0) for one in (threading.current_thread(), *workers))
+    with ThreadPoolExecutor(1, initializer=any_core) as free:
+        assert len(free.submit(os.sched_getaffinity, 0).result()) == CORES
+    end.set()
+    assert set(map(len, (here, *others))) == {CORES if missing else 1}
+    assert len(here.union(*others)) == CORES
 
 
 def test_prometheus_is_answered_where_it_asks(monkeypatch: pytest.MonkeyPatch) -> None:

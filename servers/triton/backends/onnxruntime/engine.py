@@ -13,7 +13,7 @@ import numpy as np
 import onnxruntime as ort
 from numpy.typing import NDArray
 
-from gateways.core.threads import compute_threads
+from gateways.core.threads import compute_threads, own_cores
 from servers.triton.backends.onnxruntime.signature import Config, ConfigError, Signature, Tensor, served_dims
 
 ERROR, FATAL = 3, 4
@@ -56,7 +56,8 @@ class Engine:
         options.profile_file_prefix = f"{tempfile.gettempdir()}/onnxruntime-{os.getpid()}"
         asked = providers(config)
         # No fallback: a model that says OpenVINO and runs on another provider would be measured under a wrong name.
-        self._session = ort.InferenceSession(path, options, providers=asked, enable_fallback=0)
+        with own_cores():  # OpenVINO starts more threads than compute, and binds those that do by itself
+            self._session = ort.InferenceSession(path, options, providers=asked, enable_fallback=0)
         missing = {name for name, _ in asked} - set(self._session.get_providers())
         if missing:
             raise ConfigError(f"ONNX Runtime could not set up {', '.join(sorted(missing))}")

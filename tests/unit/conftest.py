@@ -1,0 +1,14 @@
+"""What all unit tests share."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from gateways.core.threads import any_core
+
+
+@pytest.fixture(autouse=True)
+def unbound() -> Iterator[None]:
+    """An engine that a test makes binds the test's own thread to a core: the next test has them all again."""
+    yield
+    any_core()
