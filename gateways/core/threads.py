@@ -41,8 +41,8 @@ def own_cores() -> Iterator[None]:
     """Around what starts the threads that compute with this one: where they are as many as the cores, each stays on
     its own.
 
-    Left alone, two may share one core while the other idles: the kernel of a virtual machine takes a core that sleeps
-    for one that the host took away (vcpu_is_preempted), and wakes a thread where its waker runs (decision 20).
+    Left alone, two may share one core while the other idles, likely because the kernel of a virtual machine takes a
+    core that sleeps for one that the host took away, and wakes a thread where its waker runs (decision 20).
     """
     before = _threads()
     yield

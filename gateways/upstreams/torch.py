@@ -78,11 +78,11 @@ class Model:
         device: torch.device,
         max_batch: int = MAX_IMAGES,
         *,
-        here: bool = False,
+        bound: bool = False,
     ) -> None:
-        """`here`: the thread that makes it is the one that calls it, and computes on a core of its own."""
+        """`bound`: the thread that makes it is the one that calls it; it and its helpers stay on a core each."""
         torch.set_num_threads(compute_threads())
-        if here:
+        if bound:
             with own_cores():
                 torch.zeros(1 << 20).add_(1)  # enough for all threads, which this starts
         # Left alone, PyTorch uses TF32 on a GPU in convolutions and not in matrix products.
@@ -151,7 +151,7 @@ class TorchPredictor:
         """Load the model and answer once per warm-up batch: a predictor that entered has worked."""
         loop = asyncio.get_running_loop()
         path = self.manifest.directory / "model.pt"
-        load = partial(Model, path, self.manifest, self.device, here=True)
+        load = partial(Model, path, self.manifest, self.device, bound=True)
         self._model = await loop.run_in_executor(self._worker, load)
         self.last_answer = time.monotonic()
         self._pump = asyncio.create_task(self._run())

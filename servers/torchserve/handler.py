@@ -106,7 +106,7 @@ class JpegHandler:
     def _load(self) -> Model:
         """The model, which is loaded first if it never was or has been retired."""
         if not self._model:
-            self._model = Model(self._path, self._manifest, pick_device(), self._batch_size, here=True)
+            self._model = Model(self._path, self._manifest, pick_device(), self._batch_size, bound=True)
             ENGINE.write_bytes(orjson.dumps(self._model.engine))
         return self._model
 
