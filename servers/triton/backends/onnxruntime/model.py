@@ -124,7 +124,7 @@ class TritonPythonModel:
         return np.split(output, np.cumsum(sizes)[:-1])
 
     def _export_providers(self, args: dict[str, str]) -> list[Any]:
-        """Write to the log and the metrics which execution provider runs the graph, from one real inference."""
+        """Write to the log and the metrics which execution provider runs the graph, once it has run."""
         model, version = args["model_name"], args["model_version"]
         try:
             nodes = self._engine.first_inference()
@@ -133,7 +133,7 @@ class TritonPythonModel:
             return []
         listed = ", ".join(f"{provider} ({count} node{'s' * (count > 1)})" for provider, count in nodes.items())
         print(f"onnxruntime: {model} version {version} runs on {listed or 'no node at all'}", flush=True)
-        about = "Graph nodes that each ONNX Runtime execution provider ran in the model's first inference"
+        about = "Graph nodes that each ONNX Runtime execution provider has"
         labelled = [({"model": model, "version": version, "provider": one}, count) for one, count in nodes.items()]
         return _gauge("fiveway_execution_provider_nodes", about, labelled)
 
