@@ -158,7 +158,8 @@ def soak(found: Figures) -> Iterable[str]:
     yield (
         f"**{found.settings['minutes']:g} minutes on all routes: {failed} of {calls:,} calls failed, and memory grew in"
         f" {len(growing)} of {len(containers)} containers{': ' * bool(growing)}{', '.join(growing)}.** Growth counts"
-        " where its 95 % interval is above zero."
+        " where its 95 % interval is above zero; one step, as of an engine's memory pool after its largest batch so"
+        " far, counts like a steady growth."
     )
     yield _table(
         routes,
