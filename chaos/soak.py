@@ -16,6 +16,8 @@ from chaos.load import Call, Target, errors, good, looped, percentile, steady
 SHARE = 0.7
 """Of what the machine can do on all routes together."""
 SAMPLE_S = 20.0
+CROWD = 32
+"""Callers of each route before it: an engine keeps memory for the largest batch that it ever had."""
 SETTLED = 0.2
 """The part of the run before which growth does not count: caches fill, connections open."""
 
@@ -30,6 +32,8 @@ def rate(routes: Mapping[str, Target], seconds: float = 3.0) -> float:
 def rows(routes: Mapping[str, Target], *, minutes: float) -> Iterator[dict[str, Any]]:
     """A row per route: calls, errors, p50 and p99, and p99 of the last third over the first's. Then one per container:
     memory in MiB and descriptors, at the end and the growth per hour with its 95 % interval."""
+    for target in routes.values():
+        looped(target, CROWD, 3.0)
     per_s, seconds = rate(routes), 60 * minutes
     samples: list[tuple[float, dict[str, float], dict[str, int]]] = []
     over = gevent.event.Event()
