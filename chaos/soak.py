@@ -31,7 +31,8 @@ def rate(routes: Mapping[str, Target], seconds: float = 3.0) -> float:
 
 def rows(routes: Mapping[str, Target], *, minutes: float) -> Iterator[dict[str, Any]]:
     """A row per route: calls, errors, p50 and p99, and p99 of the last third over the first's. Then one per container:
-    memory in MiB and descriptors, at the end and the growth per hour with its 95 % interval."""
+    every reading of the memory in MiB, and its growth per hour with its 95 % interval; so for descriptors, of which
+    there is the last reading alone."""
     for target in routes.values():
         looped(target, CROWD, 3.0)
     per_s, seconds = rate(routes), 60 * minutes
@@ -68,7 +69,7 @@ def rows(routes: Mapping[str, Target], *, minutes: float) -> Iterator[dict[str, 
     for service in sorted(late[-1][1] if late else ()):
         yield {
             "container": service,
-            "mib": round(late[-1][1][service], 1),
+            "mib": [round(memory.get(service, 0.0), 1) for _, memory, _ in samples],
             "mib_per_hour": slope(hours, [memory.get(service, 0.0) for _, memory, _ in late]),
             "descriptors": late[-1][2].get(service),
             "descriptors_per_hour": slope(hours, [float(open_.get(service, 0)) for _, _, open_ in late]),
