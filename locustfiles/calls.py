@@ -1,6 +1,7 @@
 """The requests of a route's users and the checks of the answers: for photos, or from the model's metadata."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
 from locustfiles import tensors
@@ -16,6 +17,12 @@ def endpoint_of(route: Route, chosen: Settings, on_connect: Callable[[], None] =
     path = route.path.format(model=chosen.served(route), size=chosen.size)
     headers = {**route.format.headers, **route.headers, **key()}
     return Endpoint(chosen.address(route), path, headers, route.method, on_connect)
+
+
+def lent(route: Route, chosen: Settings, payload: Payload, users: int) -> AbstractContextManager[None]:
+    """What so many clients of this route need around them: see Format.lends."""
+    lends = route.format.lends
+    return lends(endpoint_of(route, chosen), payload, users) if lends else nullcontext()
 
 
 def requests_of(route: Route, chosen: Settings) -> tuple[Payload, ...]:

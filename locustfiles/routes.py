@@ -4,11 +4,12 @@ One name per route: Envoy's cluster, Locust's user class, the row of a result. A
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from locustfiles import answers, payloads
-from locustfiles.clients import UNARY, Answer, Client, Endpoint
+from locustfiles.clients import UNARY, Answer, Client, Endpoint, Payload
 
 MAX_BATCH = 32
 
@@ -36,6 +37,8 @@ class Format:
     """grpcio: how many messages a call has, one of UNARY, ANSWERS and BOTH."""
     client: Callable[[Endpoint], Client] | None = None
     """Makes the client, from an Endpoint, for another protocol than HTTP/1.1 and gRPC."""
+    lends: Callable[[Endpoint, Payload, int], AbstractContextManager[None]] | None = None
+    """What clients of this format need around them: for so many users of an endpoint, who send such requests."""
     generator: str = ""
     """The program that calls in place of Locust's users: a name in bench/measure/generators.py; empty: they call."""
     turns: int = 1

@@ -26,7 +26,7 @@ from bench.measure.meter import CellUser, Meter
 from bench.measure.ports import free_port
 from bench.measure.turns import Turn, taken
 from locustfiles import serving, settings, tensors, toxiproxy
-from locustfiles.calls import model_of, requests_of
+from locustfiles.calls import lent, model_of, requests_of
 from locustfiles.clients import CallError, grpcio
 from locustfiles.clients.policy import COLD, PUBLISHED, SHARED
 from locustfiles.payloads import Images, photos
@@ -49,18 +49,18 @@ def visit(job: Job, turns: Iterator[None]) -> Visit:
     cell, result = job.cell, job.result
     route = WAYS[cell.route]
     chosen = settings_of(cell, job.host)
-    try:
-        served = chosen.served(route)
-        requests_of(route, chosen)  # before the fork: the workers share what is prepared
-        result.encode_ms = encode_ms(cell, chosen)
-    except (CallError, settings.BadSetting) as error:
-        raise LoadError(f"{cell.route}: {error}") from error
-    except OSError as error:
-        raise LoadError(f"{cell.route}: {error}: the model builder makes the inputs (docker compose up)") from error
     workers = 1 if cell.policy in (SHARED, PUBLISHED) or cell.gather else min(WORKERS, cell.users)
     load = _by_program if route.format.generator else _by_locust
-    read = partial(counters.read, cell, served)
     with ExitStack() as stack:
+        try:
+            ready = requests_of(route, chosen)  # before the fork: the workers share what is prepared
+            stack.enter_context(lent(route, chosen, ready[0], cell.users))
+            result.encode_ms = encode_ms(cell, chosen)
+            read = partial(counters.read, cell, chosen.served(route))
+        except (CallError, settings.BadSetting) as error:
+            raise LoadError(f"{cell.route}: {error}") from error
+        except OSError as error:
+            raise LoadError(f"{cell.route}: {error}: the model builder makes the inputs (docker compose up)") from error
         at_first, run = load(job, route, chosen, workers, read, stack)
         warmed = read()
 

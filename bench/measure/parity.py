@@ -23,7 +23,7 @@ from bench.measure.cells import settings_of
 from bench.measure.measured import Cell
 from locustfiles import payloads, tensors
 from locustfiles.answers import WrongAnswer
-from locustfiles.calls import check_of, requests_of
+from locustfiles.calls import check_of, lent, requests_of
 from locustfiles.clients import Answer, CallError
 from locustfiles.routes import Route
 from locustfiles.settings import BadSetting, Settings
@@ -135,9 +135,9 @@ def _said(route: Route, chosen: Settings, most: int) -> Iterator[tuple[int, Answ
 
     Raises CallError, WrongAnswer, BadSetting, or OSError where an input is missing.
     """
-    with closing(connect(route, chosen)) as client:
-        check = check_of(route, chosen)
-        for payload in requests_of(route, chosen)[:most]:
+    ready, check = requests_of(route, chosen)[:most], check_of(route, chosen)
+    with lent(route, chosen, ready[0], 1), closing(connect(route, chosen)) as client:
+        for payload in ready:
             answer = client.send(payload)
             check(answer, payload.images)
             yield payload.images, answer

@@ -11,12 +11,16 @@ from bench.studies.fiveway import FIVEWAY
 from bench.studies.format import FORMAT
 from bench.studies.frames import FRAMES
 from bench.studies.peers import PEERS_STUDY
+from bench.studies.shm import SHM_STUDY
 from bench.studies.study import Study
 from bench.studies.torchserve import TORCHSERVE
 
 STUDIES: Mapping[str, Study] = {
     study.name: study
-    for study in (FIVEWAY, TORCHSERVE, BASE, ENCODINGS, DISTANCE, FRAMES, FORMAT, CLIENTS, PEERS_STUDY, ENDPOINT)
+    for study in (
+        *(FIVEWAY, TORCHSERVE, BASE, ENCODINGS, DISTANCE, FRAMES, FORMAT, CLIENTS),
+        *(PEERS_STUDY, SHM_STUDY, ENDPOINT),
+    )
 }
 NO_STUDY = Study("", "", "", lambda quick: [], {}, ())
 """Of A/A: it compares, claims and answers nothing."""

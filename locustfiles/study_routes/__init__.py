@@ -8,7 +8,18 @@ import sys
 from collections.abc import Mapping
 
 from locustfiles.routes import ROUTES, Route, by_name
-from locustfiles.study_routes import base, clients, distance, encodings, endpoint, fiveway, frames, peers, torchserve
+from locustfiles.study_routes import (
+    base,
+    clients,
+    distance,
+    encodings,
+    endpoint,
+    fiveway,
+    frames,
+    peers,
+    shm,
+    torchserve,
+)
 from locustfiles.study_routes.format import ROWS as FORMAT_ROWS
 
 STUDY_ROUTES: Mapping[str, Mapping[str, Route]] = {
@@ -21,6 +32,7 @@ STUDY_ROUTES: Mapping[str, Mapping[str, Route]] = {
     "format": FORMAT_ROWS,
     "clients": clients.ROWS,
     "peers": peers.ROWS,
+    "shm": shm.ROWS,
     "endpoint": endpoint.ROWS,
 }
 """Study -> name of a row -> the way to ask."""

@@ -1,0 +1,79 @@
+"""`shm`: the tensors of onnx-grpc in memory shared with Triton, beside gRPC, HTTP, and two limits of the machine.
+
+The client is on Triton's machine, and only there. What is compared is the way of the bytes: the same server, model and
+engine compute. Through the edge a call in shared memory carries names alone; the tensor goes past it.
+
+The two limits are no servers: one copy of the same bytes in one process, and the same bytes over a socket to another
+process. Whatever copies, or whatever uses a socket, takes at least as long.
+"""
+
+from bench import words
+from bench.measure.measured import Cell
+from bench.measure.split import NETWORK
+from bench.result import Result
+from bench.studies.study import MEDIAN, Measure, Study, cross, ratios_of
+from locustfiles.settings import DIRECT, EDGE
+from locustfiles.study_routes.shm import GRPC, HTTP, LIMITS, LOOPBACK, MEMCPY, SHM
+
+BATCH = 8
+"""Of the answer."""
+SERVED = (SHM, GRPC, HTTP)
+
+
+def cells(quick: bool) -> list[Cell]:
+    """One caller, through the edge and past it; the limits have no edge."""
+    batches = (BATCH,) if quick else (1, BATCH, 32)
+    direct = Cell("", "", target=DIRECT)
+    return cross(Cell("", ""), target=(EDGE, DIRECT), batch=batches, route=SERVED) + cross(
+        direct, batch=batches, route=LIMITS
+    )
+
+
+def answer(result: Result) -> list[str]:
+    """At BATCH: against gRPC through the edge and past it; then the transport alone, of which only the estimates are
+    known."""
+    found = {
+        cell.target: ratio for pair, cell, ratio in ratios_of(result) if pair == (SHM, GRPC) and cell.batch == BATCH
+    }
+    said = [
+        f"With {BATCH} images a call, {where}, {words.between('shared memory', 'gRPC', found[target])}."
+        for target, where in ((EDGE, "through the edge"), (DIRECT, "past the edge"))
+        if target in found
+    ]
+    cells = {(cell.name, cell.target, cell.batch): cell.id for cell in result.cells}
+    split = {cell.id: cell.split for cell in result.analysis.cells}
+    for target in found:
+        mine, other = (split.get(cells[name, target, BATCH]) for name in (SHM, GRPC))
+        if mine and other:
+            where = "through" if target == EDGE else "past"
+            said.append(
+                f"Outside Triton ({where} the edge) a call in shared memory takes {mine[NETWORK]:.2f} ms, one over gRPC"
+                f" {other[NETWORK]:.2f} ms: {mine[NETWORK] / other[NETWORK]:.2f} of it."
+            )
+    return said
+
+
+SHM_STUDY = Study(
+    name="shm",
+    question="What does shared memory with the server save?",
+    source="",
+    cells=cells,
+    pairs={
+        (SHM, GRPC): "transport",
+        (SHM, HTTP): "transport",
+        (GRPC, HTTP): "protocol",
+        (SHM, MEMCPY): "transport and model",
+        (LOOPBACK, MEMCPY): "socket",
+    },
+    measures=(MEDIAN, Measure("network and edge, ms", NETWORK)),
+    columns=("target", "batch"),
+    advice=(
+        "Use it where the client is on the server's machine and sends tensors: over a network there is no such memory.",
+        "Who may register memory may also read and write another's whose name can be guessed: the edge has no method"
+        " that registers, and a name here is 128 random bits.",
+        "A JPEG is a twentieth of its tensor: where the server may decode, sending the JPEG saves as much and needs no"
+        " shared memory.",
+    ),
+    answer=answer,
+    no_gate="The client's copies are what is looked for, and a limit is nothing but a client.",
+)

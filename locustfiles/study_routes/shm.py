@@ -1,0 +1,58 @@
+"""The rows of study `shm`: a tensor to Triton in memory that both have, over gRPC and over HTTP, and two limits of the
+machine: one copy of the same bytes, and one way over a socket.
+
+The tensor is made before the clock everywhere. Copying it into the shared memory, and the answer out of it, is on it.
+"""
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from locustfiles import answers
+from locustfiles.clients import Answer, Payload, shm, triton
+from locustfiles.payloads import Images, tensor
+from locustfiles.routes import ROUTES, TENSOR_GRPC, Format, Route, by_name
+from locustfiles.study_routes.clients import check_array
+
+SHM, GRPC, HTTP = "onnx-shm", "onnx-grpc", "onnx-http"
+LIMITS = MEMCPY, LOOPBACK = "memcpy", "loopback"
+
+
+def encode(images: Images) -> Payload:
+    """The tensor's bytes, and what a call says of it."""
+    batch = tensor(images)
+    said = {"model": images.served, "input": "image", "shape": ",".join(map(str, batch.shape)), "output": "embedding"}
+    return Payload(batch.tobytes(), len(batch), said)
+
+
+def arrived(answer: Answer) -> int:
+    """How many bytes."""
+    (length,) = shm.LENGTH.unpack(answer.body)
+    return int(length)
+
+
+def _check(answer: Answer, images: int) -> None:
+    answers.expect(len(answer.body), shm.LENGTH.size, "{:g} of {} bytes that say how many arrived")
+
+
+def _limit(name: str, protocol: str, client: Any) -> Route:
+    return Route(name, "", "in-process:0", Format(protocol, encode, _check, arrived, client=client), asks="bytes")
+
+
+_OVER_GRPC = ROUTES[GRPC]
+_FORM = replace(
+    TENSOR_GRPC,
+    encode=encode,
+    check=check_array,
+    read=triton.read,
+    client=shm.SharedMemoryClient,
+    lends=partial(shm.lent, server="triton:8001"),
+    tensors=False,
+)
+ROWS = by_name(
+    ROUTES[HTTP],
+    _OVER_GRPC,
+    replace(_OVER_GRPC, name=SHM, format=_FORM, of=GRPC),
+    _limit(MEMCPY, "none", shm.Memcpy),
+    _limit(LOOPBACK, "TCP", shm.Loopback),
+)
