@@ -19,7 +19,7 @@ ROOT_USERS = {"checks", "tests"}
 # The stack is asked as a user on this machine would; what needs no stack is alone with its loopback.
 NETWORK_MODES = {"checks": "none", "tests": "host"}
 # Triton's shared memory may be joined; the bench does it for the study shm alone (scripts/bench).
-IPC = {"triton": "shareable", "bench": "private"}
+IPC = {"triton": "shareable", "triton-dali": "shareable", "triton-gpu": "shareable", "bench": "private"}
 SERVICES: dict[str, dict[str, Any]] = compose()["services"]
 
 services = pytest.mark.parametrize("name", sorted(SERVICES))

@@ -5,8 +5,8 @@ import re
 from tests.repository import ROOT, SCRIPTS
 
 PYTHON = [f"host/{path.name}" for path in (ROOT / "scripts/host").glob("*.py")]
-# The shell's and Compose's own.
-NOT_OURS = {"PWD", "COMPOSE_PROJECT_NAME"}
+# The shell's and Compose's own, and what scripts/bench tells Compose.
+NOT_KNOBS = {"PWD", "COMPOSE_PROJECT_NAME", "BENCH_IPC"}
 # `${NAME:-default}` in Compose files, `setting NAME default` in bash, `setting("NAME", "default")` in Python.
 COMPOSE = re.compile(r"(?<!\$)\$\{(\w+)(?::?[-?]([^}]*))?\}")
 SCRIPT = re.compile(r"\bsetting[ (]\"?([A-Z_]+)\"?,? (?:\"([^\"]*)\"|(\S+?)[)\s])")
@@ -23,7 +23,7 @@ def used() -> dict[str, set[str]]:
         for name, quoted, plain in SCRIPT.findall(code):
             # A default that is worked out (`$...`) is the script's business.
             found.setdefault(name, set()).update({d for d in (quoted, plain) if d and "$" not in d})
-    return {name: defaults for name, defaults in found.items() if name not in NOT_OURS}
+    return {name: defaults for name, defaults in found.items() if name not in NOT_KNOBS}
 
 
 def listed() -> dict[str, str]:
