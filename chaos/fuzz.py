@@ -5,6 +5,7 @@ A case is a real request with a few mutations, which a seed decides. What a case
 
 import contextlib
 import http.client
+import math
 import random
 import re
 from collections import Counter
@@ -157,7 +158,7 @@ def askers(routes: Mapping[str, Target]) -> dict[str, Callable[[], Ask]]:
 
 
 def rows(routes: Mapping[str, Target], *, cases: int, seed: int, only: str) -> Iterator[dict[str, Any]]:
-    """One row per way in whose name holds `only`; `cases` are those of all together.
+    """One row per way in whose name holds `only`; `cases` are those of all together, or some more.
 
     `statuses` and how often. `undeclared`: up to ten (seed, status, text) of those that no page declares, or that say
     something of the inside. `restarted`: containers and model processes that ended meanwhile. `mib`: memory of the
@@ -166,7 +167,7 @@ def rows(routes: Mapping[str, Target], *, cases: int, seed: int, only: str) -> I
     every = {name: make for name, make in askers(routes).items() if only in name}
     for name, make in every.items():
         before, alive = docker.memory_mib(), _processes()
-        statuses, wrong = _asked(name, make, cases // len(every), seed)
+        statuses, wrong = _asked(name, make, math.ceil(cases / len(every)), seed)
         after = docker.memory_mib()
         most = max(after, key=lambda service: after[service] - before.get(service, 0))
         yield {

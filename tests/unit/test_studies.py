@@ -69,7 +69,6 @@ def test_pairs_claims_and_rows_fit(study: Study) -> None:
         assert WAYS[name] == route
         assert route.name == name
         assert name not in ROUTES or route is ROUTES[name]
-        assert bool(route.asks) == route.modelless
 
 
 def test_a_long_call_has_a_long_visit() -> None:
