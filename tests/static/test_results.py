@@ -132,6 +132,7 @@ FIRST: dict[str, tuple[Callable[[dict[str, Any]], dict[str, Any]], str, tuple[st
     "format": (lambda r: ratio(r, "onnx-http", "jpeg-http", **NEAR), "times faster than PyTorch with", DOWN),
     "frames": (lambda r: ratio(r, *FRAMES, size="1280x720"), "are the same within", ("high", "low")),
     "peers": (lambda r: ratio(r, "jpeg-http", "litserve", "images_per_s", users=16), "slower than LitServe", DOWN),
+    "shm": (lambda r: ratio(r, "onnx-shm", "onnx-grpc", target="edge", batch=8), "faster than gRPC", DOWN),
     "torchserve": (lambda r: pooled(r, "protocol"), "gRPC is", UP),
 }
 
