@@ -12,7 +12,7 @@ import secrets
 import struct
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,6 +27,10 @@ from locustfiles.clients.triton import SHAPE
 MEMORY = Path("/dev/shm")
 SERVICE = "/inference.GRPCInferenceService"
 FAR = "INTERNAL: Triton and the load share no memory here: only ./scripts/bench shm makes them"
+
+
+Usual = Callable[[Payload, bytes], Payload]
+"""Of a payload and a tensor: the message of ModelInfer that has the tensor in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +50,12 @@ them, and no two of their users take the same."""
 
 
 @contextmanager
-def lent(to: Endpoint, payload: Payload, users: int, *, server: str) -> Iterator[None]:
+def lent(to: Endpoint, payload: Payload, users: int, *, server: str, usual: Usual) -> Iterator[None]:
     """While the body runs, so many SharedMemoryClients have memory for requests like this one, here and in processes
     that are forked. `server`: where it is registered, host:port. Raises CallError."""
     global _tickets
-    with closing(GrpcClient(to)) as usual:  # it says how long an answer is
-        said = usual.send(replace(payload, body=_asked(payload, payload.body).SerializeToString()))
+    with closing(GrpcClient(to)) as client:  # the answer says how long it is
+        said = client.send(usual(payload, payload.body))
     (answer,) = kserve.ModelInferResponse.FromString(said.body).raw_output_contents
     with ExitStack() as stack:
         _tickets = os.pipe()
@@ -96,23 +100,13 @@ def _tell(server: str, method: str, message: bytes) -> None:
         client.send(Payload(message, 1))
 
 
-def _asked(payload: Payload, *contents: bytes) -> kserve.ModelInferRequest:
-    said = payload.headers
-    request = kserve.ModelInferRequest(model_name=said["model"], raw_input_contents=contents)
-    request.inputs.add(name=said["input"], datatype="FP32", shape=map(int, said["shape"].split(",")))
-    request.outputs.add(name=said["output"])
-    return request
-
-
 class SharedMemoryClient:
     """Copies a payload's tensor into its memory, calls, and copies the answer out: all on the clock. Use it within
-    `lent`.
-
-    A payload is one tensor's bytes. Its headers: `model`, `input`, `shape` (`8,3,224,224`, FP32) and `output`.
+    `lent`. A payload is one tensor's bytes.
     """
 
-    def __init__(self, to: Endpoint) -> None:
-        self._calls = GrpcClient(to)
+    def __init__(self, to: Endpoint, *, usual: Usual) -> None:
+        self._calls, self._usual = GrpcClient(to), usual
         self._number: int | None = None
 
     def send(self, payload: Payload) -> Answer:
@@ -134,7 +128,8 @@ class SharedMemoryClient:
         (self._number,) = os.read(_tickets[0], 1)
         region = _free[self._number]
         self._memory, self._sent = region.memory, region.sent
-        request = _asked(payload)
+        request = kserve.ModelInferRequest.FromString(self._usual(payload, b"").body)
+        request.ClearField("raw_input_contents")
         spans = (request.inputs[0], 0, self._sent), (request.outputs[0], self._sent, len(self._memory) - self._sent)
         for one, start, length in spans:
             one.parameters["shared_memory_region"].string_param = region.name

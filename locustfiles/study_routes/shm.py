@@ -10,7 +10,7 @@ from typing import Any
 
 from locustfiles import answers
 from locustfiles.clients import Answer, Payload, shm, triton
-from locustfiles.payloads import Images, tensor
+from locustfiles.payloads import Images, RawTensor, kserve, tensor
 from locustfiles.routes import ROUTES, TENSOR_GRPC, Format, Route, by_name
 from locustfiles.study_routes.clients import check_array
 
@@ -21,8 +21,14 @@ LIMITS = MEMCPY, LOOPBACK = "memcpy", "loopback"
 def encode(images: Images) -> Payload:
     """The tensor's bytes, and what a call says of it."""
     batch = tensor(images)
-    said = {"model": images.served, "input": "image", "shape": ",".join(map(str, batch.shape)), "output": "embedding"}
-    return Payload(batch.tobytes(), len(batch), said)
+    return Payload(batch.tobytes(), len(batch), {"model": images.served, "shape": ",".join(map(str, batch.shape))})
+
+
+def usual(payload: Payload, tensor: bytes) -> Payload:
+    """onnx-grpc's message."""
+    shape = [int(size) for size in payload.headers["shape"].split(",")]
+    sent = RawTensor("image", "FP32", shape, tensor)
+    return kserve("gRPC", payload.headers["model"], [sent], ["embedding"], payload.images)
 
 
 def arrived(answer: Answer) -> int:
@@ -45,8 +51,8 @@ _FORM = replace(
     encode=encode,
     check=check_array,
     read=triton.read,
-    client=shm.SharedMemoryClient,
-    lends=partial(shm.lent, server="triton:8001"),
+    client=partial(shm.SharedMemoryClient, usual=usual),
+    lends=partial(shm.lent, server="triton:8001", usual=usual),
     tensors=False,
 )
 ROWS = by_name(

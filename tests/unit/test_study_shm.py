@@ -19,7 +19,7 @@ from locustfiles.clients import CallError, Endpoint, Payload, shm
 from locustfiles.clients.grpc import GrpcClient
 from locustfiles.payloads import Images
 from locustfiles.routes import ROUTES
-from locustfiles.study_routes.shm import GRPC, LIMITS, ROWS, SHM, encode
+from locustfiles.study_routes.shm import GRPC, LIMITS, ROWS, SHM, encode, usual
 from tests.unit.locust_servers import WIDTH
 from tests.unit.tiny_artifacts import TINY, tiny
 
@@ -107,8 +107,8 @@ def images(tmp_path: Path) -> Images:
 @contextmanager
 def lent(server: Server, images: Images, users: int = 1) -> Iterator[list[shm.SharedMemoryClient]]:
     to = Endpoint(server.address, ROUTES[GRPC].path)
-    with shm.lent(to, encode(images), users, server=server.address), ExitStack() as stack:
-        yield [stack.enter_context(closing(shm.SharedMemoryClient(to))) for _ in range(users)]
+    with shm.lent(to, encode(images), users, server=server.address, usual=usual), ExitStack() as stack:
+        yield [stack.enter_context(closing(shm.SharedMemoryClient(to, usual=usual))) for _ in range(users)]
 
 
 def left() -> list[str]:
@@ -139,7 +139,7 @@ def test_users_have_memory_of_their_own(server: Server, images: Images) -> None:
         assert ROWS[SHM].format.read(second.send(encode(turned))).tolist() == wanted[::-1]
         assert len(server.used) == 2
         first.close()
-        with closing(shm.SharedMemoryClient(Endpoint(server.address, ROUTES[GRPC].path))) as third:
+        with closing(shm.SharedMemoryClient(Endpoint(server.address, ROUTES[GRPC].path), usual=usual)) as third:
             assert ROWS[SHM].format.read(third.send(encode(images))).tolist() == wanted
         assert len(server.used) == 2
 
