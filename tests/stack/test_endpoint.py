@@ -3,17 +3,14 @@ repository, other shapes and other types, and MLServer. What explain says of oth
 tests/unit/test_bench_explain.py."""
 
 import json
-import multiprocessing
 import os
 import shutil
 import subprocess
-from multiprocessing.connection import Connection
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from bench.explain import causes
 from bench.result import Result
 from chaos.docker import wait_until
 from locustfiles.study_routes.endpoint import GRPC, HTTP
@@ -21,7 +18,6 @@ from tests.repository import ROOT
 from tests.stack.onnx_models import make_repository
 from tests.stack.runs import OUTPUT, bench
 from tests.stack.test_triton_backend import address, serving, status
-from tests.unit.test_bench_explain import Fault, looks_at, server
 
 MLSERVER = os.environ.get("MLSERVER_IMAGE", "fiveway-mlserver:local")
 
@@ -81,27 +77,3 @@ def test_mlserver_is_measured_over_both_protocols(tmp_path: Path) -> None:
     assert all(visit.server_requests is None for cell in found.cells for visit in cell.visits)
     assert " unknown " in explained, explained
     assert " compute " not in explained, explained
-
-
-def serve_apart(fault: Fault, pipe: Connection) -> None:
-    """Serve until the other end says so, after the address was sent there."""
-    with server(fault) as address:
-        pipe.send(address)
-        pipe.recv()
-
-
-@pytest.mark.parametrize(("numbers", "compute_s", "limited"), [(5_000, 0.0, True), (1, 0.02, False)])
-def test_a_client_that_is_the_limit_is_named(numbers: int, compute_s: float, limited: bool) -> None:
-    """Eight callers of one process that read JSON all the time, of a server in another; and none where they wait. Here,
-    because it asks for two cores that nothing else wants; one time in three is enough, because they may be wanted."""
-    fault = Fault(extensions=(), shape=(numbers,), outputs=numbers, compute_s=compute_s)
-    ours, theirs = multiprocessing.get_context("spawn").Pipe()
-    apart = multiprocessing.get_context("spawn").Process(target=serve_apart, args=(fault, theirs))
-    apart.start()
-    try:
-        address = ours.recv()
-        said = [causes(*looks_at(address, fault), None) for _ in range(3 if limited else 1)]
-    finally:
-        ours.send("end")
-        apart.join()
-    assert any("its own limit" in text for texts in said for text in texts) == limited, said

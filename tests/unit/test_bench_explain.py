@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent import futures
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -94,16 +94,11 @@ def server(fault: Fault) -> Iterator[str]:
 def looks(fault: Fault) -> tuple[Subject, Look, Look]:
     """One caller's and many callers' look at such a server over HTTP."""
     with server(fault) as address:
-        return looks_at(address, fault)
-
-
-def looks_at(address: str, fault: Fault) -> tuple[Subject, Look, Look]:
-    """The same of one that serves already."""
-    tensors.described.cache_clear()
-    served = serving.Serving("m", ("m",), False)
-    subject = Subject(tensors.described(address, "m", served), {"max_batch_size": 8, **fault.config}, address)
-    make = partial(Http, Endpoint(address, "/v2/models/m/infer"))
-    return subject, look(subject, "HTTP", make, 1, SHORT_S), look(subject, "HTTP", make, MANY, SHORT_S)
+        tensors.described.cache_clear()
+        served = serving.Serving("m", ("m",), False)
+        subject = Subject(tensors.described(address, "m", served), {"max_batch_size": 8, **fault.config}, address)
+        make = partial(Http, Endpoint(address, "/v2/models/m/infer"))
+        return subject, look(subject, "HTTP", make, 1, SHORT_S), look(subject, "HTTP", make, MANY, SHORT_S)
 
 
 @pytest.mark.parametrize(
@@ -159,6 +154,19 @@ def test_the_parts_are_those_that_somebody_measured() -> None:
     assert {"queue", "compute", "edge"}.isdisjoint(silent.ms)
     assert silent.ms["unknown"] > 4
     assert explain.answer(silent, "HTTP").endswith("nobody reports it: network, server or both.")
+
+
+def test_a_client_that_is_the_limit_is_named() -> None:
+    """By the processor time that it used, which is no more than this process had. How much that is of a core depends
+    on what else runs here, so the cause is looked for in a look with a share that is given."""
+    before = time.process_time()
+    subject, one, many = looks(Fault())
+    used_s = time.process_time() - before
+    assert 0 < sum(it.cores * it.calls / it.per_second for it in (one, many)) < used_s
+    for cores, limited in ((0.89, False), (0.91, True)):
+        found = causes(subject, one, replace(many, cores=cores), None)
+        assert [text for text in found if f"used {digits(cores)} cores" in text] == found, found
+        assert bool(found) == limited
 
 
 def test_a_channel_that_is_too_few_is_named() -> None:
