@@ -1,8 +1,8 @@
 """The model in this process: TorchScript, with micro-batching off the event loop.
 
 Requests from many callers wait in one queue. Whenever the one worker thread is free it takes all that is waiting, up to
-32 images, as one batch. No delay is added: one caller gets its own batches, and many callers fill
-them by themselves.
+Model.at_once images, as one batch. No delay is added: one caller gets its own batches, and many callers fill them by
+themselves.
 
 The event loop owns the queue, so there are no locks: the worker thread only ever sees a finished batch.
 """
@@ -10,6 +10,7 @@ The event loop owns the queue, so there are no locks: the worker thread only eve
 import asyncio
 import ctypes
 import logging
+import math
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -37,6 +38,9 @@ from gateways.upstreams.calls import tensors
 MAX_WAITING = 512
 """Images in progress at once, from decode to answer: a bound on memory, as each takes 0.6 MB once decoded. On a slow
 machine gateways.core.waiting lets fewer wait."""
+
+CPU_AT_ONCE = 8
+"""Images that a CPU computes together: of more, each takes as long, and the batch takes more memory."""
 
 Tensor = npt.NDArray[np.float32]
 log = logging.getLogger(__name__)
@@ -97,17 +101,20 @@ class Model:
         self._device = device
         self._labels = manifest.labels
         side = manifest.preprocess.crop
+        self.at_once = min(max_batch, CPU_AT_ONCE) if device.type == "cpu" else max_batch
+        """Images that are computed together; a larger batch is computed in parts of equal size."""
         # TorchScript compiles in its first two runs. The largest batch takes its memory now and not under load.
-        for n in (1, max_batch):
+        for n in (1, self.at_once):
             for _ in range(2):
                 self([np.zeros((n, 3, side, side), np.float32)])
 
     def __call__(self, tensors: Sequence[Tensor]) -> list[Prediction]:
         """One batch out of the requests' tensors [n, 3, H, W]; one Prediction per image, in order."""
         batch = torch.from_numpy(tensors[0] if len(tensors) == 1 else np.concatenate(tensors))
+        parts = torch.tensor_split(batch, math.ceil(len(batch) / self.at_once))
         with torch.inference_mode():
-            outputs = self._model(batch.to(self._device, memory_format=torch.channels_last))
-        return predictions([output.cpu().numpy() for output in outputs], self._labels)
+            found = [self._model(part.to(self._device, memory_format=torch.channels_last)) for part in parts]
+        return predictions([torch.cat(output).cpu().numpy() for output in zip(*found, strict=True)], self._labels)
 
 
 @dataclass(eq=False)
@@ -190,9 +197,10 @@ class TorchPredictor:
             self._queue.pop(work, None)
 
     def _take(self) -> list[_Work]:
-        """The oldest requests that fit one batch together, out of the queue."""
+        """The oldest request and those after it that fit one batch with it, out of the queue."""
         images = accumulate(len(work.tensors) for work in self._queue)
-        taken = [work for work, total in zip(self._queue, images, strict=True) if total <= MAX_IMAGES]
+        first, most = next(iter(self._queue), None), self._model.at_once
+        taken = [work for work, total in zip(self._queue, images, strict=True) if total <= most or work is first]
         for work in taken:
             del self._queue[work]
         return taken

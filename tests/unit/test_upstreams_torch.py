@@ -42,29 +42,46 @@ async def ask(predictor: TorchPredictor, *jpegs: bytes, timeout: float | None = 
 
 
 async def test_a_crowd_is_batched_and_every_caller_gets_its_own_answer(predictor: TorchPredictor) -> None:
-    """What waits while the model is busy becomes one batch; answers do not cross."""
+    """What waits while the model is busy becomes as few batches as it can be; answers do not cross."""
     alone = [(await ask(predictor, jpeg(seed)))[0] for seed in range(20)]
     async with busy(predictor) as gate:
         crowd = [asyncio.create_task(ask(predictor, jpeg(seed))) for seed in range(20)]
         await until(lambda: len(predictor._queue) == 20)
         gate.open()
         together = [(await task)[0] for task in crowd]
-    assert gate.sizes == [1, 20]
+    assert gate.sizes == [1, 8, 8, 4]
     for one, other in zip(alone, together, strict=True):
         assert np.allclose(one.embedding, other.embedding, atol=1e-6)
         assert [c.index for c in one.classes] == [c.index for c in other.classes]
 
 
-async def test_a_batch_is_whole_requests_up_to_32_images(predictor: TorchPredictor) -> None:
-    """Requests of 20, 12 and 1 images make batches of 32 and 1: none is split, none overtakes."""
+async def test_a_batch_is_whole_requests(predictor: TorchPredictor) -> None:
+    """Up to 8 images, or one larger request: none is split, none overtakes."""
     tasks: list[asyncio.Task[list[Prediction]]] = []
     async with busy(predictor) as gate:
-        for count in (20, 12, 1):
+        for count in (20, 5, 3, 1):
             tasks.append(asyncio.create_task(ask(predictor, *[jpeg()] * count)))
             await until(lambda: len(predictor._queue) == len(tasks))
         gate.open()
-        assert [len(await task) for task in tasks] == [20, 12, 1]
-    assert gate.sizes == [1, 32, 1]
+        assert [len(await task) for task in tasks] == [20, 5, 3, 1]
+    assert gate.sizes == [1, 20, 8, 1]
+
+
+async def test_a_cpu_computes_a_large_request_in_equal_parts(predictor: TorchPredictor) -> None:
+    """Which bounds the memory; the answers are those of the photos alone, in order."""
+    model, sizes = predictor._model._model, list[int]()
+
+    def seen(part: torch.Tensor) -> list[torch.Tensor]:
+        sizes.append(len(part))
+        outputs: list[torch.Tensor] = model(part)
+        return outputs
+
+    predictor._model._model = seen
+    alone = [(await ask(predictor, jpeg(seed)))[0] for seed in range(20)]
+    together = await ask(predictor, *map(jpeg, range(20)))
+    assert sizes == [1] * 20 + [7, 7, 6]
+    for one, other in zip(alone, together, strict=True):
+        assert np.allclose(one.embedding, other.embedding, atol=1e-6)
 
 
 async def test_a_cancelled_caller_leaves_no_work(predictor: TorchPredictor) -> None:
