@@ -1,4 +1,5 @@
-"""How many threads compute a batch: one number for every engine, so that comparing engines is not comparing cores.
+"""How many threads compute a batch, and how many photos on a CPU: one number each for every engine, so that comparing
+engines is not comparing cores.
 
 Standard library only.
 """
@@ -12,6 +13,9 @@ from pathlib import Path
 
 CORES = sorted(os.sched_getaffinity(0))
 """Of this process when it started: a thread that own_cores() has bound has one of them."""
+
+CPU_AT_ONCE = 8
+"""Photos that a CPU computes together where more wait: of more each takes as long, and their memory stays taken."""
 
 
 def compute_threads() -> int:

@@ -30,7 +30,7 @@ from gateways.core.errors import ServeError, Status, told
 from gateways.core.image import MAX_IMAGES, check_count
 from gateways.core.manifest import Manifest
 from gateways.core.serving import ServingError
-from gateways.core.threads import available_cores, compute_threads, own_cores
+from gateways.core.threads import CPU_AT_ONCE, available_cores, compute_threads, own_cores
 from gateways.core.timing import Stages
 from gateways.core.waiting import Line
 from gateways.upstreams.calls import tensors
@@ -38,9 +38,6 @@ from gateways.upstreams.calls import tensors
 MAX_WAITING = 512
 """Images in progress at once, from decode to answer: a bound on memory, as each takes 0.6 MB once decoded. On a slow
 machine gateways.core.waiting lets fewer wait."""
-
-CPU_AT_ONCE = 8
-"""Images that a CPU computes together: of more, each takes as long, and the batch takes more memory."""
 
 Tensor = npt.NDArray[np.float32]
 log = logging.getLogger(__name__)

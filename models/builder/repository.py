@@ -12,6 +12,7 @@ from google.protobuf.json_format import ParseDict
 from google.protobuf.text_format import MessageToString
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
+from gateways.core.threads import CPU_AT_ONCE
 from models.builder.currency import Accelerator, Precision
 from models.builder.spec import ImageSpec
 
@@ -69,7 +70,7 @@ def config(
         "backend": "onnxruntime",
         "input": [tensor("image", "FP32", shape)],
         "output": _outputs(spec, labels="labels.txt"),
-        "dynamic_batching": BATCHING,
+        "dynamic_batching": BATCHING | ({"preferred_batch_size": [CPU_AT_ONCE]} if accelerator == "cpu" else {}),
         "instance_group": [{"count": 1}],
         "parameters": parameters(said),
     }

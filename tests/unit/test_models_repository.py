@@ -35,7 +35,8 @@ def test_what_a_model_says_of_itself(model: str) -> None:
     """With no group Triton starts two instances; with no kind it takes the GPU where it sees one.
 
     On a GPU every serial batch of the study is warm, and what its callers can form together; on a CPU that would cost
-    memory and win nothing. Triton's classification extension reads labels from the model's folder.
+    memory and win nothing, and so would batches of more than eight that wait. Triton's classification extension reads
+    labels from the model's folder.
     """
     got = parsed(model)
     assert [tensor.label_filename for tensor in got.output] == ["", "labels.txt"][: len(got.output)]
@@ -45,7 +46,10 @@ def test_what_a_model_says_of_itself(model: str) -> None:
     assert (group.count, group.kind) == (1, group.KIND_AUTO)
     assert not got.HasField("optimization")
     assert not got.model_warmup
-    warm = {sample.batch_size for sample in parsed(model, "gpu").model_warmup}
+    assert got.dynamic_batching.preferred_batch_size == [8]
+    gpu = parsed(model, "gpu")
+    assert not gpu.dynamic_batching.preferred_batch_size
+    warm = {sample.batch_size for sample in gpu.model_warmup}
     assert warm >= {*BATCHES, *range(1, max(CONCURRENCY) + 1)}
 
 
