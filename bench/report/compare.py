@@ -15,12 +15,17 @@ from typing import Any
 from bench.figures import digits
 from bench.report import results
 from bench.report.results import ResultError, Row
-from bench.result import Interval, Result
+from bench.result import EVERY, Interval, Result
 from bench.studies import study_of
 
 ALIKE, UNREADABLE, REFUSED = 0, 1, 2
 DRIFT = "Two runs at two times: a difference may be drift. To judge a difference, measure both sides in one run."
-MEASURES = {"p50_ms": "p50, ms", "images_per_s": "images/s"}
+MEASURES: Mapping[str, Callable[[Row], Interval | None]] = {
+    "p50, ms": lambda row: row["p50_ms"],
+    "images/s": lambda row: row["images_per_s"],
+    "CPU, ms/image": lambda row: row["cpu_ms"].get(EVERY),
+}
+"""Of a cell: what it is called -> its number in a row, None where it was not measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +144,8 @@ def _lines(a: Sequence[Row], b: Sequence[Row], free: Collection[str]) -> Iterato
         row, other = rows[0], theirs[found][0]
         marks = dict.fromkeys([*row["marks"], *other["marks"]])
         marked = f"; marked: {'; '.join(marks)}" if marks else ""
-        for measure, words in MEASURES.items():
-            mine, its = row[measure], other[measure]
+        for words, measure in MEASURES.items():
+            mine, its = measure(row), measure(other)
             if mine and its and mine.value:
                 ratio = f"b/a {digits(its.value / mine.value)}, {_overlap(mine, its)}"
                 yield f"{row['id']}  {words}: {mine} against {its}, {ratio}{marked}"

@@ -23,6 +23,7 @@ from gateways.core.serving import Serving
 from tests.clients import tensor
 from tests.repository import ROOT, certificate
 
+HERE = ROOT / "tests/kubernetes"
 # A folder of the repository: what is applied.
 BASE = os.environ.get("OVERLAY", "kubernetes/base")
 KUBECTL = ("kubectl", "--namespace", "fiveway")
@@ -132,6 +133,16 @@ def answers(photo: bytes) -> bool:
     return done.returncode == 0
 
 
+def adapted() -> bool:
+    """Whether the adapter of the tests answers at its service's address, asked from a pod."""
+    code = (
+        "import ssl, urllib.request as u; "
+        "u.urlopen('https://adapter.monitoring.svc/apis/custom.metrics.k8s.io/v1beta1',"
+        " timeout=5, context=ssl._create_unverified_context())"
+    )
+    return subprocess.run([*WORKER, "python3", "-c", code], capture_output=True, check=False).returncode == 0
+
+
 def test_base_is_applied_and_all_pods_are_ready(overlay: Path) -> None:
     """The model is made, every server answers, and Locust's master has asked every route."""
     kubectl("apply", "-k", str(overlay))
@@ -212,17 +223,21 @@ def test_pods_are_held_to_the_restricted_standard() -> None:
 def test_more_tritons_while_requests_wait(overlay: Path, tmp_path: Path) -> None:
     """The autoscaler reads the gauge of each pod, through an adapter of the tests, and adds one under load."""
     files = certificate(tmp_path, "adapter.monitoring.svc")
-    kubectl("--namespace=", "apply", "-f", str(ROOT / "tests/kubernetes/adapter.yaml"))
-    sources = (ROOT / "tests/kubernetes/adapter.py", files / "cert.pem", files / "key.pem")
+    kubectl("--namespace=", "apply", "-f", str(HERE / "adapter.yaml"))
+    sources = (HERE / "adapter.py", files / "cert.pem", files / "key.pem")
     secret = ("create", "secret", "generic", "adapter", *(f"--from-file={path}" for path in sources))
     kubectl("--namespace", "monitoring", *secret)
     kubectl("--namespace", "monitoring", "wait", "--for=condition=ready", "pod/adapter", "--timeout=100s")
+    wait_until(adapted, "no pod reaches the adapter by its service", seconds=60)
+    kubectl("--namespace=", "apply", "-f", str(HERE / "adapter_api.yaml"))
     write(overlay, "autoscale")
     kubectl("apply", "-k", str(overlay))
     kubectl("rollout", "status", "deployment/triton", timeout=START_S)
-    wait_until(
-        lambda: condition(get("hpa", "triton"), "ScalingActive")[0] == "True", "no metric is read", seconds=300, every=2
-    )
+    try:
+        wait_until(lambda: condition(get("hpa", "triton"), "ScalingActive")[0] == "True", "no metric read", seconds=300)
+    finally:
+        print(condition(get("apiservice", "v1beta1.custom.metrics.k8s.io"), "Available"))
+        print(kubectl("--namespace", "monitoring", "logs", "pod/adapter"))
     assert len(pods("triton")) == 1, "it scales without load"
     load = [*WORKER, *HEADLESS, "150", "--users", "40", "onnx-http"]
     with subprocess.Popen(load, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as asking:

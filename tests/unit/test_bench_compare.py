@@ -91,20 +91,22 @@ def test_all_differences_are_named_at_once() -> None:
 
 
 def test_alike_results_are_put_side_by_side_and_not_judged() -> None:
-    """b / a of p50 and throughput for every cell that both have, both intervals, marks of both, and the word drift."""
+    """b / a of p50, throughput and CPU time for every cell that both have, both intervals, marks of both, and the word
+    drift."""
     other = result()
     first, second = other.analysis.cells[:2]
     assert first.p50_ms
     first.p50_ms, first.marks, second.p50_ms = first.p50_ms.times(2), ["the client was busy"], Interval(8.0)
     text = str(compare(result(), other))
     lines = cells(text)
-    assert len(lines) == 2 * len(other.cells)
+    assert len(lines) == 3 * len(other.cells)
     assert lines[0].startswith(f"{first.id}  p50, ms: ")
     assert "b/a 2.00, intervals do not overlap; marked: the client was busy" in lines[0]
-    assert ", no interval" in lines[2]
-    assert all("b/a 1.00, intervals overlap" in line for line in lines[3:])
+    assert lines[2].startswith(f"{first.id}  CPU, ms/image: ")
+    assert ", no interval" in lines[3]
+    assert all("b/a 1.00, intervals overlap" in line for line in lines[4:])
     assert DRIFT in text
-    assert text.count("marked: the client was busy") == 2
+    assert text.count("marked: the client was busy") == 3
     assert not any(word in text for word in ("faster", "slower", "better", "worse"))
 
 

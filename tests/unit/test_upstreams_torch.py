@@ -67,19 +67,23 @@ async def test_a_batch_is_whole_requests(predictor: TorchPredictor) -> None:
     assert gate.sizes == [1, 20, 8, 1]
 
 
-async def test_a_cpu_computes_a_large_request_in_equal_parts(predictor: TorchPredictor) -> None:
-    """Which bounds the memory; the answers are those of the photos alone, in order."""
-    model, sizes = predictor._model._model, list[int]()
+async def test_a_cpu_computes_in_parts_of_few_sizes(predictor: TorchPredictor) -> None:
+    """Each compiled by oneDNN's fuser; the answers are those of the photos alone, in order."""
+    model, sizes, ran = predictor._model._model, list[int](), set[str]()
 
     def seen(part: torch.Tensor) -> list[torch.Tensor]:
         sizes.append(len(part))
-        outputs: list[torch.Tensor] = model(part)
+        with torch.profiler.profile() as profile:
+            outputs: list[torch.Tensor] = model(part)
+        ran.update(event.key.rstrip("0123456789") for event in profile.key_averages())
         return outputs
 
     predictor._model._model = seen
-    alone = [(await ask(predictor, jpeg(seed)))[0] for seed in range(20)]
-    together = await ask(predictor, *map(jpeg, range(20)))
-    assert sizes == [1] * 20 + [7, 7, 6]
+    alone = [(await ask(predictor, jpeg(seed)))[0] for seed in range(23)]
+    together = await ask(predictor, *map(jpeg, range(23)))
+    assert sizes == [1] * 23 + [8, 8, 4, 2, 1]
+    assert "LlgaPartition_" in ran
+    assert "aten::_convolution" not in ran
     for one, other in zip(alone, together, strict=True):
         assert np.allclose(one.embedding, other.embedding, atol=1e-6)
 
