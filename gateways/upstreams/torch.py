@@ -1,7 +1,7 @@
 """The model in this process: TorchScript, with micro-batching off the event loop.
 
 Requests from many callers wait in one queue. Whenever the one worker thread is free it takes all that is waiting, up to
-Model.at_once images, as one batch. No delay is added: one caller gets its own batches, and many callers fill them by
+at_once images, as one batch. No delay is added: one caller gets its own batches, and many callers fill them by
 themselves.
 
 The event loop owns the queue, so there are no locks: the worker thread only ever sees a finished batch.
@@ -63,6 +63,11 @@ def engine(device: torch.device, *, half: bool) -> dict[str, str | int | None]:
     return {"device": str(device), "precision": precision, "threads": None if gpu else compute_threads()}
 
 
+def at_once(device: torch.device, max_batch: int = MAX_IMAGES) -> int:
+    """Images that the device computes together; a larger batch is computed in parts."""
+    return min(max_batch, CPU_AT_ONCE) if device.type == "cpu" else max_batch
+
+
 def give_back_memory() -> None:
     """Return a dropped model's memory to the system: with the image's allocator settings it would never be returned."""
     ctypes.CDLL("libc.so.6").malloc_trim(0)
@@ -90,9 +95,7 @@ class Model:
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = coarse
         # Debian's build stalls for minutes in this fuser; without it nothing is lost.
         torch._C._jit_set_texpr_fuser_enabled(False)
-        self._device = device
-        self.at_once = min(max_batch, CPU_AT_ONCE) if device.type == "cpu" else max_batch
-        """Images that are computed together; a larger batch is computed in parts."""
+        self._device, self._at_once = device, at_once(device, max_batch)
         sizes = sorted({size for n in range(1, max_batch + 1) for size in self.parts(n)})
         if device.type == "cpu":
             # oneDNN's fuser takes a third off the time of an image. It compiles for a size of batch, so parts have few.
@@ -111,11 +114,11 @@ class Model:
                 self([np.zeros((n, 3, side, side), np.float32)])
 
     def parts(self, images: int) -> list[int]:
-        """The sizes of the parts of a batch: on a CPU as many of at_once as there are in it, then powers of two."""
+        """The sizes of the parts of a batch: on a CPU as many as are computed at once, then powers of two."""
         if self._device.type != "cpu":
             return [images]
-        whole, rest = divmod(images, self.at_once)
-        return [self.at_once] * whole + [size for size in (4, 2, 1) if rest & size]
+        whole, rest = divmod(images, self._at_once)
+        return [self._at_once] * whole + [size for size in (4, 2, 1) if rest & size]
 
     def __call__(self, tensors: Sequence[Tensor]) -> list[Prediction]:
         """One batch out of the requests' tensors [n, 3, H, W]; one Prediction per image, in order."""
@@ -208,7 +211,7 @@ class TorchPredictor:
     def _take(self) -> list[_Work]:
         """The oldest request and those after it that fit one batch with it, out of the queue."""
         images = accumulate(len(work.tensors) for work in self._queue)
-        first, most = next(iter(self._queue), None), self._model.at_once
+        first, most = next(iter(self._queue), None), at_once(self.device)
         taken = [work for work, total in zip(self._queue, images, strict=True) if total <= most or work is first]
         for work in taken:
             del self._queue[work]

@@ -48,7 +48,7 @@ class Gate:
     """Holds the model's thread at its next batch, and sees every batch that passes."""
 
     def __init__(self, model: Any) -> None:
-        self._model, self.at_once = model, model.at_once
+        self._model = model
         self._open = threading.Event()
         self.open = self._open.set
         self.entered = threading.Event()
