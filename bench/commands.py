@@ -19,7 +19,7 @@ from bench.measure.measured import INTERRUPTED, RUNNING, Cell, Run, Visit
 from bench.measure.plan import Plan
 from bench.measure.progress import Progress
 from bench.measure.run import carry_out, problems
-from bench.report import documents, results, study_page, summary
+from bench.report import documents, performance, results, study_page, summary
 from bench.report import report as pages
 from bench.result import Analysis
 from bench.studies import STUDIES
@@ -158,10 +158,13 @@ def _views(commands: _Commands) -> None:
         ("page", "print docs/studies/<study>.md made from a result", page),
         ("plot", "print docs/studies/<study>.svg made from a result", plot),
         ("devices", "print docs/gpu.md (from stdin) with its table made from every result", devices),
+        ("performance", "print docs/performance.md made from results and a budgets.json", goals),
     ):
         command = commands.add_parser(name, help=text)
         command.set_defaults(run=partial(put_out, view))
-        if name != "devices":
+        if name == "performance":
+            command.add_argument("result", type=Path, nargs="+", help=RESULT_HELP)
+        elif name != "devices":
             command.add_argument("result", type=Path, help=RESULT_HELP)
         if name == "page":
             command.add_argument("other", type=Path, nargs="*", help="results of the same study with another model")
@@ -382,6 +385,10 @@ def page(options: argparse.Namespace) -> str:
 
 def plot(options: argparse.Namespace) -> str:
     return study_page.plot(results.load(options.result))
+
+
+def goals(options: argparse.Namespace) -> str:
+    return performance.page(options.result)
 
 
 def devices(_: argparse.Namespace) -> str:

@@ -17,11 +17,11 @@ from scripts.host.machine import ask, setting
 
 OK, WARN, FAIL = "ok", "warn", "fail"
 SYSTEMS = ("debian-12", "debian-13", "ubuntu-22.04", "ubuntu-24.04")
-# The stack idles at 1.8 GB (docs/budgets.md); its model builder may take 4 GB.
+# The stack idles at 1.3 to 1.8 GB (docs/performance.md); its model builder may take 4 GB.
 MEMORY_LEAST_MIB, MEMORY_ENOUGH_MIB = 3500, 7500
 VRAM_ENOUGH_MIB = 8000  # an estimate: three servers hold the model
-# Disk space of the engine after a first build, build cache included, with room to spare. cpu: docs/budgets.md has the
-# measured size. gpu: an estimate until it has been measured: those 15, Triton's image (15.5 GB unpacked:
+# Disk space of the engine after a first build, build cache included, with room to spare. cpu: docs/performance.md has
+# the measured size. gpu: an estimate until it has been measured: those 15, Triton's image (15.5 GB unpacked:
 # github.com/triton-inference-server/server/issues/7474, and about half of that again while it is pulled), and PyTorch
 # with CUDA in two images and in the build cache.
 DISK_NEEDED_GB = {"cpu": 15, "gpu": 60}

@@ -11,11 +11,11 @@ from tests.clients import ROUTES, WITHOUT_MODEL
 from tests.repository import ROOT
 from tests.stack.errors_page import PAGE, render
 
-# Pages of studies, and the one of reliability, are made from results.
+# Pages of studies, and those of goals, are made from results.
 WRAPPED = [
     path.relative_to(ROOT)
     for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
-    if path.parent.name != "studies" and path.name != "reliability.md"
+    if path.parent.name != "studies" and path.name not in ("reliability.md", "performance.md")
 ]
 
 

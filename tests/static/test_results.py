@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bench.report import documents, report, results, study_page
+from bench.report import documents, performance, report, results, study_page
 from bench.studies import STUDIES
 from chaos import page as reliability
 from tests.repository import ROOT
@@ -79,12 +79,18 @@ def test_the_proof_of_the_instrument_is_in_the_results() -> None:
         assert (ROOT / cross_check / "truth.md").read_text().strip() in INSTRUMENT
 
 
-def test_the_reliability_page_is_the_results_it_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`scripts/chaos page` would change nothing."""
-    page = (ROOT / "docs" / "reliability.md").read_text()
-    (named,) = re.findall(r"^<!-- Made by \./scripts/chaos page (.+?): change", page, re.M)
+@pytest.mark.parametrize(
+    ("name", "command", "made"),
+    [("reliability", "chaos page", reliability.made), ("performance", "bench performance", performance.page)],
+)
+def test_a_page_of_goals_is_the_results_it_names(
+    name: str, command: str, made: Callable[[list[Path]], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its command would change nothing."""
+    page = (ROOT / "docs" / f"{name}.md").read_text()
+    (named,) = re.findall(rf"^<!-- Made by \./scripts/{command} (.+?): change", page, re.M)
     monkeypatch.chdir(ROOT)
-    assert reliability.made(map(Path, named.split())) == page
+    assert made([Path(path) for path in named.split()]) == page
 
 
 @pytest.mark.parametrize("study", sorted(PAGES))
