@@ -112,14 +112,12 @@ def test_what_a_plain_up_leaves_out_is_in_a_profile() -> None:
 
 
 def test_start_order_follows_health() -> None:
-    """Whoever waits for a service waits for its health, or for the end of a one-shot.
-
-    Locust's workers are what makes its master healthy, so they only wait for its start.
-    """
+    """Whoever waits for a service waits for its health, or for the end of a one-shot. The edge starts beside the servers,
+    and Locust's workers are what makes its master healthy: they wait for a start alone."""
     for name, found in SERVICES.items():
         for other, how in found.get("depends_on", {}).items():
             wanted = "service_completed_successfully" if other in ONE_SHOTS else "service_healthy"
-            if (name, other) == ("locust-worker", "locust-master"):
+            if name in ("edge", "locust-worker"):
                 wanted = "service_started"
             assert how["condition"] == wanted, f"{name} -> {other}"
 
