@@ -112,8 +112,10 @@ def test_what_a_plain_up_leaves_out_is_in_a_profile() -> None:
 
 
 def test_start_order_follows_health() -> None:
-    """Whoever waits for a service waits for its health, or for the end of a one-shot. The edge starts beside the servers,
-    and Locust's workers are what makes its master healthy: they wait for a start alone."""
+    """Whoever waits for a service waits for its health, or for the end of a one-shot.
+
+    Two wait for a start alone: the edge begins beside the servers, and Locust's workers make its master healthy.
+    """
     for name, found in SERVICES.items():
         for other, how in found.get("depends_on", {}).items():
             wanted = "service_completed_successfully" if other in ONE_SHOTS else "service_healthy"
