@@ -104,7 +104,7 @@ def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder: Path = tmp_path_factory.mktemp("artifacts")
     read = (*KUBECTL, "exec", "deployment/triton", "--", "tar", "-c", "-C", "/artifacts", ".")
     with subprocess.Popen(read, stdout=subprocess.PIPE) as archive:
-        subprocess.run(["tar", "-x", "-C", folder], stdin=archive.stdout, check=True)
+        subprocess.run(["tar", "-x", "--no-same-owner", "-C", folder], stdin=archive.stdout, check=True)
     return folder
 
 
