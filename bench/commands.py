@@ -162,10 +162,9 @@ def _views(commands: _Commands) -> None:
     ):
         command = commands.add_parser(name, help=text)
         command.set_defaults(run=partial(put_out, view))
-        if name == "performance":
-            command.add_argument("result", type=Path, nargs="+", help=RESULT_HELP)
-        elif name != "devices":
-            command.add_argument("result", type=Path, help=RESULT_HELP)
+        if name != "devices":
+            several = "+" if name == "performance" else None
+            command.add_argument("result", type=Path, nargs=several, help=RESULT_HELP)
         if name == "page":
             command.add_argument("other", type=Path, nargs="*", help="results of the same study with another model")
 

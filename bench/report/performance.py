@@ -8,12 +8,14 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from operator import sub, truediv
 from pathlib import Path
 from typing import Any
 
 from bench import words
 from bench.figures import digits
-from bench.measure.split import COMPUTE, DECODE, NETWORK
+from bench.measure.split import COMPUTE, DECODE
 from bench.report import markdown as md
 from bench.report import results
 from bench.report.results import ResultError, Row
@@ -22,12 +24,13 @@ from bench.result import EVERY, SERVERS, Interval, Result
 from bench.studies import peers, shm
 from bench.studies.fiveway import FIVEWAY
 from bench.studies.format import FORMAT, SERVER
-from bench.studies.peers import NAMES
-from bench.studies.study import PER_SECOND, ratios_of
+from bench.studies.peers import NAMES, PEERS_STUDY
+from bench.studies.shm import SHM_STUDY
+from bench.studies.study import PER_SECOND, Study, ratios_of
 from bench.studies.torchserve import TORCHSERVE
 from locustfiles.settings import DIRECT, EDGE
 from locustfiles.study_routes.peers import OURS
-from locustfiles.study_routes.shm import GRPC, HTTP, LIMITS, SHM
+from locustfiles.study_routes.shm import GRPC, HTTP, LIMITS
 
 NOOP = "noop"
 FULL_HD = "1080x1920"
@@ -36,15 +39,12 @@ MET, MISSED, NOT_SHOWN = "met", "missed", "not shown"
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A measured number of a goal: in which case, and where it is from."""
+    """A measured number of a goal, and in which case."""
 
     case: str
     value: Interval
     why: str = ""
     """What differs besides."""
-
-
-Finder = Callable[[Result], Iterator[Number]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,9 @@ class Goal:
     most: float = math.inf
     least: float = 0.0
     unit: str = ""
-    of: Finder = lambda result: iter(())
+    study: Study | None = None
+    of: Callable[[Result], Iterator[Number]] = lambda result: iter(())
+    """Its numbers in a result of the study."""
     budget: str = ""
     """Its name in budgets.json instead."""
 
@@ -79,21 +81,13 @@ def _at(result: Result, name: str, **factors: Any) -> Row | None:
     return next((row for row in found if all(row[factor] == value for factor, value in wanted.items())), None)
 
 
-def _difference(a: Interval | None, b: Interval | None) -> Interval | None:
-    """Of two independent numbers, with the widest limits that both allow."""
+def _both(of: Callable[[float, float], float], a: Interval | None, b: Interval | None) -> Interval | None:
+    """The difference or the quotient of two independent numbers, with the widest limits that both allow."""
     if not a or not b:
         return None
-    if a.low and a.high and b.low and b.high:
-        return Interval(a.value - b.value, a.low - b.high, a.high - b.low)
-    return Interval(a.value - b.value)
-
-
-def _quotient(a: Interval | None, b: Interval | None) -> Interval | None:
-    if not a or not b:
-        return None
-    if a.low and a.high and b.low and b.high:
-        return Interval(a.value / b.value, a.low / b.high, a.high / b.low)
-    return Interval(a.value / b.value)
+    if a.low is None or a.high is None or b.low is None or b.high is None:
+        return Interval(of(a.value, b.value))
+    return Interval(of(a.value, b.value), of(a.low, b.high), of(a.high, b.low))
 
 
 def _case(case: str, value: Interval | None) -> Iterator[Number]:
@@ -101,97 +95,88 @@ def _case(case: str, value: Interval | None) -> Iterator[Number]:
         yield Number(case, value)
 
 
-def _peers(noop: bool) -> Finder:
+def _peers(noop: bool, result: Result) -> Iterator[Number]:
     """The JPEG server / the best of the others, images per second with many callers."""
-
-    def found(result: Result) -> Iterator[Number]:
-        if result.study != peers.PEERS_STUDY.name or (result.environment.model.name == NOOP) != noop:
-            return
-        many = [
-            (pair[1], ratio)
-            for pair, cell, ratio in ratios_of(result, PER_SECOND)
-            if cell.users == peers.MANY and ratio.value
-        ]
-        if many:
-            best, ratio = min(many, key=lambda one: one[1].value or math.inf)
-            value = Interval(ratio.value or 0.0, ratio.low, ratio.high)
-            yield Number(f"against {NAMES[best]}, the best of {len(many)}", value, words.differing(ratio))
-
-    return found
+    if (result.environment.model.name == NOOP) != noop:
+        return
+    ratios = [(pair[1], one) for pair, cell, one in ratios_of(result, PER_SECOND) if cell.users == peers.MANY]
+    many = [(name, one) for name, one in ratios if one.value]
+    if many:
+        best, ratio = min(many, key=lambda one: one[1].value or math.inf)
+        value = Interval(ratio.value or 0.0, ratio.low, ratio.high)
+        yield Number(f"against {NAMES[best]}, the best of {len(many)}", value, words.differing(ratio))
 
 
 def _batched(result: Result) -> Iterator[Number]:
-    if result.study == FIVEWAY.name:
-        whole, one = (_at(result, OURS, batch=batch) for batch in (32, 1))
-        if whole and one:
-            yield from _case("one caller", _quotient(*(row["cpu_ms"].get(SERVERS) for row in (whole, one))))
+    whole, one = (_at(result, OURS, batch=batch) for batch in (32, 1))
+    if whole and one:
+        yield from _case("one caller", _both(truediv, *(row["cpu_ms"].get(SERVERS) for row in (whole, one))))
 
 
 def _decode(result: Result) -> Iterator[Number]:
-    if result.study == TORCHSERVE.name and (row := _at(result, "torchserve-http", photo=FULL_HD)) and row["split"]:
+    if (row := _at(result, "torchserve-http", photo=FULL_HD)) and row["split"]:
         yield Number("TorchServe's handler, which decodes by the same code", Interval(row["split"][DECODE]))
 
 
 def _engines(result: Result) -> Iterator[Number]:
-    if result.study == FORMAT.name:
-        for pair, cell, ratio in ratios_of(result):
-            if pair == SERVER and not cell.distance and (cpu := ratio.cpu.get(SERVERS)):
-                yield Number(f"batch {cell.batch}", cpu.turned(), words.differing(ratio))
+    for pair, cell, ratio in ratios_of(result):
+        if pair == SERVER and not cell.distance and (cpu := ratio.cpu.get(SERVERS)):
+            yield Number(f"batch {cell.batch}", cpu.turned(), words.differing(ratio))
 
 
-def _gateway(measure: str) -> Finder:
+def _gateway(measure: str, result: Result) -> Iterator[Number]:
     """The typed gateway over TorchServe's own gRPC, of one caller and small photos."""
-
-    def found(result: Result) -> Iterator[Number]:
-        if result.study == TORCHSERVE.name:
-            ours, theirs = (_at(result, name, photo="360x640") for name in ("typed-grpc", "torchserve-grpc"))
-            if ours and theirs:
-                both = (row["cpu_ms"].get(EVERY) if measure == EVERY else row[measure] for row in (ours, theirs))
-                yield from _case("360x640, through the edge", _difference(*both))
-
-    return found
+    ours, theirs = (_at(result, name, photo="360x640") for name in ("typed-grpc", "torchserve-grpc"))
+    if ours and theirs:
+        both = (row["cpu_ms"].get(EVERY) if measure == EVERY else row[measure] for row in (ours, theirs))
+        yield from _case("360x640, through the edge", _both(sub, *both))
 
 
 def _edge(result: Result) -> Iterator[Number]:
-    if result.study == shm.SHM_STUDY.name:
-        for name in (HTTP, GRPC):
-            through, past = (_at(result, name, target=target) for target in (EDGE, DIRECT))
-            if through and past:
-                yield from _case(name, _quotient(through["p50_ms"], past["p50_ms"]))
+    for name in (HTTP, GRPC):
+        through, past = (_at(result, name, target=target) for target in (EDGE, DIRECT))
+        if through and past:
+            yield from _case(name, _both(truediv, through["p50_ms"], past["p50_ms"]))
 
 
-def _protocols(cpu: bool) -> Finder:
-    def found(result: Result) -> Iterator[Number]:
-        if result.study == FIVEWAY.name:
-            for one in result.analysis.pooled:
-                if one.kind == "protocol":
-                    yield from _case(f"over {one.ratios} cells", one.cpu.get(EVERY) if cpu else one.time)
-
-    return found
+def _protocols(cpu: bool, result: Result) -> Iterator[Number]:
+    for one in result.analysis.pooled:
+        if one.kind == "protocol":
+            yield from _case(f"over {one.ratios} cells", one.cpu.get(EVERY) if cpu else one.time)
 
 
 def _shared(result: Result) -> Iterator[Number]:
-    if result.study == shm.SHM_STUDY.name:
-        for target in (EDGE, DIRECT):
-            mine, other = (_at(result, name, target=target, batch=shm.BATCH) for name in (SHM, GRPC))
-            if mine and other and mine["split"] and other["split"]:
-                yield Number(f"{target}, batch {shm.BATCH}", Interval(mine["split"][NETWORK] / other["split"][NETWORK]))
+    for target, part in shm.outside(result).items():
+        yield Number(f"{target}, batch {shm.BATCH}", Interval(part))
 
 
 GOALS = (
-    Goal("JPEG server / the best of the peers, images per second, 16 callers", least=1.2, of=_peers(noop=False)),
-    Goal("the same with a model that does next to nothing", least=2, of=_peers(noop=True)),
-    Goal("JPEG server, CPU per image, batch 32 / batch 1", 1.05, of=_batched),
-    Goal("decoding and resizing a 1080p JPEG", 5, unit=" ms", of=_decode),
-    Goal("PyTorch / ONNX Runtime, CPU per image of servers that take JPEGs", 1.5, of=_engines),
-    Goal("typed gateway over TorchServe directly, p50", 0.5, unit=" ms", of=_gateway("p50_ms")),
-    Goal("typed gateway over TorchServe directly, CPU per image", 0.3, unit=" ms", of=_gateway(EVERY)),
-    Goal("through the edge / directly, p50, one tensor", 1.03, of=_edge),
+    Goal(
+        "JPEG server / the best of the peers, images per second, 16 callers",
+        least=1.2,
+        study=PEERS_STUDY,
+        of=partial(_peers, False),
+    ),
+    Goal("the same with a model that does next to nothing", least=2, study=PEERS_STUDY, of=partial(_peers, True)),
+    Goal("JPEG server, CPU per image, batch 32 / batch 1", 1.05, study=FIVEWAY, of=_batched),
+    Goal("decoding and resizing a 1080p JPEG", 5, unit=" ms", study=TORCHSERVE, of=_decode),
+    Goal("PyTorch / ONNX Runtime, CPU per image of servers that take JPEGs", 1.5, study=FORMAT, of=_engines),
+    Goal(
+        "typed gateway over TorchServe directly, p50", 0.5, unit=" ms", study=TORCHSERVE, of=partial(_gateway, "p50_ms")
+    ),
+    Goal(
+        "typed gateway over TorchServe directly, CPU per image",
+        0.3,
+        unit=" ms",
+        study=TORCHSERVE,
+        of=partial(_gateway, EVERY),
+    ),
+    Goal("through the edge / directly, p50, one tensor", 1.03, study=SHM_STUDY, of=_edge),
     Goal("added by the edge to 10 kB without a model", 0.3, unit=" ms"),
     Goal("light Triton over ONNX Runtime in process, batch 1", 1.5, unit=" ms"),
-    Goal("onnx-grpc / onnx-http, time", 1.02, of=_protocols(cpu=False)),
-    Goal("onnx-grpc / onnx-http, CPU of everything", 1.02, of=_protocols(cpu=True)),
-    Goal("onnx-shm / onnx-grpc, time outside Triton", 0.15, of=_shared),
+    Goal("onnx-grpc / onnx-http, time", 1.02, study=FIVEWAY, of=partial(_protocols, False)),
+    Goal("onnx-grpc / onnx-http, CPU of everything", 1.02, study=FIVEWAY, of=partial(_protocols, True)),
+    Goal("onnx-shm / onnx-grpc, time outside Triton", 0.15, study=SHM_STUDY, of=_shared),
     Goal("images per second, two cores / one", least=1.9),
     Goal("unique image layers", 2.2e3, unit=" MB", budget="images_unique_layers_mb"),
     Goal("built images to all routes answering", 20, unit=" s", budget="start_to_healthy_s"),
@@ -218,7 +203,7 @@ def page(paths: Sequence[Path]) -> str:
         f" {verdicts.count(NOT_SHOWN)} not shown, {verdicts.count('')} not measured.** They say what"
         " the stack costs beside other ways to serve the same model, on two cores of a CPU."
         f" *{MET}* and *{MISSED}* are by the whole 95 % interval, or by the estimate"
-        f" where there is none; *{NOT_SHOWN}*: the goal is inside of the interval.",
+        f" where there is none; *{NOT_SHOWN}*: the interval has the goal in it.",
         md.table(Table(["what", "goal", "measured", "", "result"], lines, left=5)),
         *_limits(found),
         "## Where they are from",
@@ -242,8 +227,9 @@ def _budgets(path: Path) -> dict[str, tuple[Path, float]]:
 def _lines(
     goal: Goal, found: Sequence[tuple[Path, Result]], budgets: Mapping[str, tuple[Path, float]]
 ) -> Iterator[Sequence[str]]:
-    """One for each number of a goal; one that says so where there is none."""
-    numbers = [(path, number) for path, result in found for number in goal.of(result)]
+    """A line for each number of a goal, or a line that says that none was measured."""
+    name = goal.study and goal.study.name
+    numbers = [(path, number) for path, result in found if result.study == name for number in goal.of(result)]
     if goal.budget in budgets:
         path, value = budgets[goal.budget]
         numbers = [(path, Number("", Interval(value)))]
@@ -259,7 +245,7 @@ def _lines(
 def _limits(found: Sequence[tuple[Path, Result]]) -> Iterator[str]:
     """What the machine cannot do without: copying the bytes, carrying them over a socket, and computing."""
     for _, result in found:
-        if result.study != shm.SHM_STUDY.name:
+        if result.study != SHM_STUDY.name:
             continue
         lines = []
         for batch in sorted({row["batch"] for row in results.rows(result)}):

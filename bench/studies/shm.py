@@ -35,15 +35,18 @@ def answer(result: Result) -> list[str]:
     found = {cell.target: ratio for pair, cell, ratio in ratios_of(result) if pair == OF and cell.batch == BATCH}
     if EDGE not in found:
         return []
-    ids = {(cell.name, cell.target): cell.id for cell in result.cells if cell.batch == BATCH}
-    split = {cell.id: cell.split for cell in result.analysis.cells}
-    left = []
-    for target, where in ((EDGE, "through the edge"), (DIRECT, "past it")):
-        mine, other = (split.get(ids.get((name, target), "")) for name in OF)
-        if mine and other:
-            left.append(f"{mine[NETWORK] / other[NETWORK]:.2f} {where}")
+    where = {EDGE: "through the edge", DIRECT: "past it"}
+    left = [f"{part:.2f} {where[target]}" for target, part in outside(result).items()]
     said = f"With eight photos a call and through the edge {words.between('shared memory', 'gRPC', found[EDGE])}."
     return [said, *([f"Of gRPC's time outside Triton it takes {' and '.join(left)}."] if left else [])]
+
+
+def outside(result: Result) -> dict[str, float]:
+    """Target -> what is left at BATCH of gRPC's time outside Triton, by the estimates."""
+    ids = {(cell.name, cell.target): cell.id for cell in result.cells if cell.batch == BATCH}
+    split = {cell.id: cell.split for cell in result.analysis.cells}
+    both = {target: [split.get(ids.get((name, target), "")) for name in OF] for target in (EDGE, DIRECT)}
+    return {target: mine[NETWORK] / other[NETWORK] for target, (mine, other) in both.items() if mine and other}
 
 
 SHM_STUDY = Study(

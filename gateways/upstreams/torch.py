@@ -96,8 +96,9 @@ class Model:
         # Debian's build stalls for minutes in this fuser; without it nothing is lost.
         torch._C._jit_set_texpr_fuser_enabled(False)
         self._device, self._at_once = device, at_once(device, max_batch)
-        sizes = sorted({size for n in range(1, max_batch + 1) for size in self.parts(n)})
+        sizes = [1, max_batch]
         if device.type == "cpu":
+            sizes = sorted({size for n in range(1, max_batch + 1) for size in self.parts(n)})
             # oneDNN's fuser takes a third off the time of an image. It compiles for a size of batch, so parts have few.
             torch.jit.enable_onednn_fusion(True)
             torch.jit.set_fusion_strategy([("STATIC", len(sizes))])
@@ -109,7 +110,7 @@ class Model:
         side = manifest.preprocess.crop
         # TorchScript looks at its first run of a size and compiles for it in the second; the third is as fast as those
         # that follow. The largest part takes its memory now and not under load.
-        for n in sizes if device.type == "cpu" else (1, max_batch):
+        for n in sizes:
             for _ in range(3):
                 self([np.zeros((n, 3, side, side), np.float32)])
 
