@@ -1,17 +1,22 @@
-"""Two results side by side: `scripts/compare A B [--allow FACTOR]`.
+"""Results side by side: `scripts/compare A B [A B ...] [--allow FACTOR]`.
 
 If a factor differs, the results are not compared: each such factor is named with both values. Otherwise their cells are
 put side by side, without verdicts: a machine drifts between two runs at two times.
+
+What cannot be measured in one run, such as a setting of the servers, takes several runs of each side in turn. Then each
+pair gives a ratio, slow drift is in both of its sides, and the interval is from how far the pairs agree.
 
 Exit status: 0 the two are alike (or differ in what was allowed), 1 a result cannot be read, 2 refused.
 """
 
 import argparse
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from bench.analysis.statistics import MIN_BLOCKS, Estimate, pooled
 from bench.figures import digits
 from bench.report import results
 from bench.report.results import ResultError, Row
@@ -19,7 +24,8 @@ from bench.result import EVERY, Interval, Result
 from bench.studies import study_of
 
 ALIKE, UNREADABLE, REFUSED = 0, 1, 2
-DRIFT = "Two runs at two times: a difference may be drift. To judge a difference, measure both sides in one run."
+DRIFT = "Two runs at two times: a difference may be drift. To judge it, measure both sides in one run, or in turn."
+ALLOWED = "Allowed to differ"
 MEASURES: Mapping[str, Callable[[Row], Interval | None]] = {
     "p50, ms": lambda row: row["p50_ms"],
     "images/s": lambda row: row["images_per_s"],
@@ -82,23 +88,45 @@ def compare(a: Result, b: Result, allow: Collection[str] = ()) -> Comparison:
     """Set `b` against `a`, both as results.load() gives them; ResultError for an unknown factor in `allow`."""
     if unknown := sorted(set(allow) - set(NAMES)):
         raise ResultError(f"no factor {unknown[0]}: choose from {', '.join(NAMES)}")
-    rows = results.rows(a), results.rows(b)
-    differ = dict(_differences(a, b)) | dict(_cell_differences(*rows))
+    differ = dict(_differences(a, b)) | dict(_cell_differences(results.rows(a), results.rows(b)))
     if refused := {name: values for name, values in differ.items() if name not in allow}:
         return Comparison(refused, [])
-    said = [DRIFT, *(f"Allowed to differ: {_difference(name, values)}" for name, values in differ.items())]
+    said = [DRIFT, *(f"{ALLOWED}: {_difference(name, values)}" for name, values in differ.items())]
     unknown_in_both = [name for name, value in FACTORS.items() if value(a) is None and value(b) is None]
     said += [f"{name} is unknown in both results, so it may differ" for name in unknown_in_both]
     commits = [result.environment.commit or "unknown" for result in (a, b)]
     if commits[0] != commits[1]:
         said.append(f"commit: {commits[0]} against {commits[1]}")
-    said += list(_lines(*rows, free=differ)) or ["The two results have no cell in common."]
+    said += list(_lines(_common(a, b, differ))) or ["The two results have no cell in common."]
     # The claim of a study that is about two devices.
     study, devices = study_of(a.study), differ.get("machine", differ.get("device"))
     if devices and a.study == b.study and study.across:
         one = study.across(a.analysis, b.analysis, devices)
         said.append(f"{one.id} ({one.claim}): {one.verdict}. {one.text}")
         said += [f"Cause: {one.cause}"] if one.cause else []
+    return Comparison({}, said)
+
+
+def in_turn(pairs: Sequence[tuple[Result, Result]], allow: Collection[str] = ()) -> Comparison:
+    """Set the second of each pair against its first, which were measured in turn: b / a by the pairs, with an interval.
+    What may differ within a pair may not differ from pair to pair. Raises ResultError as `compare` does."""
+    alike = [compare(pairs[0][side], pair[side]) for pair in pairs for side in (0, 1)]
+    every = [compare(a, b, allow) for a, b in pairs]
+    if refused := next((one for one in alike + every if one.refused), None):
+        return refused
+    said = [f"{len(pairs)} pairs in turn: b/a, with its 95 % interval by the pairs."]
+    said += [line for line in every[0].lines if line.startswith(ALLOWED)]
+    for words, measure in MEASURES.items():
+        quotients = defaultdict[str, dict[int, float]](dict)
+        for turn, pair in enumerate(pairs):
+            for row, other in _common(*pair, allow):
+                mine, its = measure(row), measure(other)
+                if mine and its and mine.value and its.value:
+                    quotients[row["id"]][turn] = its.value / mine.value
+        ratios = {id_: Estimate(found) for id_, found in quotients.items() if len(found) == len(pairs)}
+        if whole := pooled(list(ratios.values())):
+            said.append(f"all {len(ratios)} cells  {words}: {whole.interval}")
+        said += [f"{id_}  {words}: {one.interval}" for id_, one in ratios.items()]
     return Comparison({}, said)
 
 
@@ -130,18 +158,22 @@ def _cell_differences(a: Sequence[Row], b: Sequence[Row]) -> Iterator[tuple[str,
             yield name, (", ".join(sorted(mine)), ", ".join(sorted(other)))
 
 
-def _lines(a: Sequence[Row], b: Sequence[Row], free: Collection[str]) -> Iterator[str]:
-    """A line per measure of each cell that is in both, without regard to the factors in `free`: b / a, and marks."""
+def _common(a: Result, b: Result, free: Collection[str]) -> Iterator[tuple[Row, Row]]:
+    """Each cell that is in both, without regard to the factors in `free`."""
 
     def key(row: Row) -> tuple[Any, ...]:
         return tuple(row[name] for name in ("name", "batch", "users", *CELL_FACTORS) if name not in free)
 
-    theirs = results.grouped(b, key)
-    for found, rows in results.grouped(a, key).items():
+    theirs = results.grouped(results.rows(b), key)
+    for found, rows in results.grouped(results.rows(a), key).items():
         # Where two cells of one result differ in a free factor only, nobody can tell which of them is meant.
-        if not len(rows) == len(theirs.get(found, ())) == 1:
-            continue
-        row, other = rows[0], theirs[found][0]
+        if len(rows) == len(theirs.get(found, ())) == 1:
+            yield rows[0], theirs[found][0]
+
+
+def _lines(common: Iterable[tuple[Row, Row]]) -> Iterator[str]:
+    """A line per measure of each common cell: b / a, and marks."""
+    for row, other in common:
         marks = dict.fromkeys([*row["marks"], *other["marks"]])
         marked = f"; marked: {'; '.join(marks)}" if marks else ""
         for words, measure in MEASURES.items():
@@ -159,14 +191,21 @@ def _overlap(a: Interval, b: Interval) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; gives its exit status."""
-    parser = argparse.ArgumentParser(prog="scripts/compare", description="Compare result B with result A.")
-    parser.add_argument("a", metavar="A", help="folder of a run, or its result.json")
-    parser.add_argument("b", metavar="B", help="folder of another run, or its result.json")
+    parser = argparse.ArgumentParser(
+        prog="scripts/compare",
+        description="Compare result B with result A. Several pairs, measured in turn (A B A B A B), give an interval.",
+    )
+    help_ = "folders of two runs, or their result.json; or of several such pairs"
+    parser.add_argument("results", metavar="RESULT", nargs="+", help=help_)
     allowed = f"a factor that may differ; may be repeated. One of: {', '.join(NAMES)}"
     parser.add_argument("--allow", action="append", default=[], choices=NAMES, metavar="FACTOR", help=allowed)
     options = parser.parse_args(arguments)
+    sides = options.results[::2], options.results[1::2]
+    if len(sides[0]) != len(sides[1]) or 1 < len(sides[0]) < MIN_BLOCKS:
+        parser.error(f"give two results, or {MIN_BLOCKS} pairs and more, in turn: A B A B A B")
     try:
-        comparison = compare(results.load(options.a), results.load(options.b), options.allow)
+        pairs = [(results.load(a), results.load(b)) for a, b in zip(*sides, strict=True)]
+        comparison = in_turn(pairs, options.allow) if len(pairs) > 1 else compare(*pairs[0], options.allow)
     except ResultError as error:
         print(f"fiveway: {error}", file=sys.stderr)
         return UNREADABLE

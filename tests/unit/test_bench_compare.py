@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.report.compare import ALIKE, DRIFT, FACTORS, REFUSED, UNREADABLE, compare, main
+from bench.analysis.statistics import Estimate
+from bench.report.compare import ALIKE, ALLOWED, DRIFT, FACTORS, REFUSED, UNREADABLE, compare, in_turn, main
 from bench.report.results import ResultError
 from bench.result import Interval
 from tests.unit.bench_runs import SERVICE, edited, plain, result, typed
@@ -110,6 +111,30 @@ def test_alike_results_are_put_side_by_side_and_not_judged() -> None:
     assert not any(word in text for word in ("faster", "slower", "better", "worse"))
 
 
+def test_pairs_in_turn_give_an_interval() -> None:
+    """b / a of each cell and of all together: what drifts from pair to pair is in both sides. An interval needs three
+    pairs, and they have to be alike."""
+    pairs = [(result(), result()) for _ in range(3)]
+    for drift, (a, b) in zip((1.0, 1.1, 1.3), pairs, strict=True):
+        for one, times in ((a, drift), (b, drift * 2 * drift**0.1)):
+            for cell in one.analysis.cells:
+                cell.p50_ms = cell.p50_ms and cell.p50_ms.times(times)
+        b.environment.traces = True
+    said = in_turn(pairs, {"traces"}).lines
+    first = pairs[0][0].cells[0].id
+    assert said[:2] == [
+        "3 pairs in turn: b/a, with its 95 % interval by the pairs.",
+        f"{ALLOWED}: traces: off against on",
+    ]
+    ratio = Estimate({turn: 2 * drift**0.1 for turn, drift in enumerate((1.0, 1.1, 1.3))}).interval
+    assert f"{first}  p50, ms: {ratio}" in said
+    assert f"all {len(pairs[0][0].cells)} cells  p50, ms: {ratio}" in said
+    assert f"{first}  CPU, ms/image: 1.00 (1.00–1.00)" in said
+    assert in_turn(pairs).refused == {"traces": ("off", "on")}
+    pairs[2][0].environment.kernel = pairs[2][1].environment.kernel = "6.2.0"
+    assert list(in_turn(pairs, {"traces"}).refused) == ["kernel"]
+
+
 def test_only_common_cells_are_compared() -> None:
     """A run of fewer cells is compared where it can be; what an allowed factor makes ambiguous is left out."""
     other = result(names=["onnx-http"], batches=(8,), users=())
@@ -137,5 +162,8 @@ def test_exit_status_says_alike_or_refused(tmp_path: Path, capsys: pytest.Captur
     assert main([a, c, "--allow", "triton"]) == ALIKE
     assert main([a, f"{a}/nowhere"]) == UNREADABLE == 1
     assert capsys.readouterr().err.count("\n") == 1
-    with pytest.raises(SystemExit, match="2"):
-        main([a, b, "--allow", "devise"])
+    assert main([a, b] * 3) == ALIKE
+    assert "3 pairs" in capsys.readouterr().out
+    for wrong in ([a, b, "--allow", "devise"], [a, b] * 2, [a, b, a]):
+        with pytest.raises(SystemExit, match="2"):
+            main(wrong)
