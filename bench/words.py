@@ -6,7 +6,8 @@ is 20 % faster and 1.2 is 20 % slower. A ratio of throughputs is turned into one
 
 from collections.abc import Sequence
 
-from bench.result import NO_DIFFERENCE, NO_VERDICT, SAME, Interval, Pooled, Ratio
+from bench.figures import callers, digits
+from bench.result import NO_DIFFERENCE, NO_VERDICT, SAME, Interval, Knee, Pooled, Ratio
 
 SPEED, SIZE, AMOUNT = ("faster", "slower"), ("smaller", "larger"), ("less", "more")
 BYTES = "received_bytes_per_image"
@@ -83,6 +84,13 @@ def differing(ratio: Ratio, most: int | None = None) -> str:
     """The measured factors that differ, `most` of them at most: `servers (a against b), connections (1 against 20)`."""
     found = (why.partition(": ") for why in ratio.why[:most])
     return ", ".join(f"{name} ({values})" for name, _, values in found)
+
+
+def grows(knee: Knee) -> str:
+    """Up to where, as a predicate of the row: `stops growing at 8 callers: 129 per second (128–130)`."""
+    what = callers(knee.at) if knee.by == "users" else f"batch {knee.at}"
+    until = f"still grew at {what}, the most that was tried" if knee.still else f"stops growing at {what}"
+    return f"{until}: {digits(knee.per_second.value)} per second ({knee.per_second.limits})"
 
 
 def sentence(clause: str) -> str:

@@ -136,12 +136,16 @@ servers_of() { # STUDY
     format) echo distance ;;
     frames) echo frames ;;
     peers) echo litserve bentoml mlserver ray-serve ;;
+    shm) echo onnxruntime ;;
   esac
 }
 
 # The profile that they are in.
 profile_of() { # STUDY
-  [ "$1" = peers ] && echo peers || echo transport
+  case $1 in
+    peers | shm) echo peers ;;
+    *) echo transport ;;
+  esac
 }
 
 # The start of scripts/bench and scripts/compare: the image of this checkout, and the folder of the results.

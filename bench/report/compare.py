@@ -117,17 +117,24 @@ def in_turn(pairs: Sequence[tuple[Result, Result]], allow: Collection[str] = ())
     said = [f"{len(pairs)} pairs in turn: b/a, with its 95 % interval by the pairs."]
     said += [line for line in every[0].lines if line.startswith(ALLOWED)]
     for words, measure in MEASURES.items():
-        quotients = defaultdict[str, dict[int, float]](dict)
-        for turn, pair in enumerate(pairs):
-            for row, other in _common(*pair, allow):
-                mine, its = measure(row), measure(other)
-                if mine and its and mine.value and its.value:
-                    quotients[row["id"]][turn] = its.value / mine.value
-        ratios = {id_: Estimate(found) for id_, found in quotients.items() if len(found) == len(pairs)}
+        ratios = ratios_in_turn(pairs, measure, allow)
         if whole := pooled(list(ratios.values())):
             said.append(f"all {len(ratios)} cells  {words}: {whole.interval}")
         said += [f"{id_}  {words}: {one.interval}" for id_, one in ratios.items()]
     return Comparison({}, said)
+
+
+def ratios_in_turn(
+    pairs: Sequence[tuple[Result, Result]], measure: Callable[[Row], Interval | None], free: Collection[str] = ()
+) -> dict[str, Estimate]:
+    """Id of a cell of the first -> b / a, a number for each pair; of the cells that all pairs have."""
+    quotients = defaultdict[str, dict[int, float]](dict)
+    for turn, pair in enumerate(pairs):
+        for row, other in _common(*pair, free):
+            mine, its = measure(row), measure(other)
+            if mine and its and mine.value and its.value:
+                quotients[row["id"]][turn] = its.value / mine.value
+    return {id_: Estimate(found) for id_, found in quotients.items() if len(found) == len(pairs)}
 
 
 def _difference(factor: str, values: tuple[str, str]) -> str:

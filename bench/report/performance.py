@@ -9,32 +9,40 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from operator import sub, truediv
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from bench import words
-from bench.figures import digits
-from bench.measure.split import COMPUTE, DECODE
+from bench.analysis.statistics import Estimate, pooled
+from bench.measure.split import DECODE
 from bench.report import markdown as md
 from bench.report import results
+from bench.report.compare import ratios_in_turn
 from bench.report.results import ResultError, Row
 from bench.report.tables import Table
-from bench.result import EVERY, SERVERS, Interval, Result
+from bench.result import EVERY, SERVERS, Interval, Ratio, Result
 from bench.studies import peers, shm
+from bench.studies.base import BASE as BASE_STUDY
 from bench.studies.fiveway import FIVEWAY
 from bench.studies.format import FORMAT, SERVER
 from bench.studies.peers import NAMES, PEERS_STUDY
+from bench.studies.scaling import SCALING
 from bench.studies.shm import SHM_STUDY
-from bench.studies.study import PER_SECOND, Study, ratios_of
+from bench.studies.study import P50, PER_SECOND, Study, ratios_of
 from bench.studies.torchserve import TORCHSERVE
 from locustfiles.settings import DIRECT, EDGE
+from locustfiles.study_routes.base import BINARY, STRUCTURED
 from locustfiles.study_routes.peers import OURS
-from locustfiles.study_routes.shm import GRPC, HTTP, LIMITS
+from locustfiles.study_routes.shm import ALONE, GRPC, HTTP, LIMITS
 
 NOOP = "noop"
 FULL_HD = "1080x1920"
 MET, MISSED, NOT_SHOWN = "met", "missed", "not shown"
+
+
+type Found = Sequence[tuple[Path, Result]]
+"""Results, and where they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +66,8 @@ class Goal:
     study: Study | None = None
     of: Callable[[Result], Iterator[Number]] = lambda result: iter(())
     """Its numbers in a result of the study."""
+    across: Callable[[Found], Iterator[tuple[Path, Number]]] = lambda found: iter(())
+    """Its numbers, and where they are from, in several results."""
     budget: str = ""
     """Its name in budgets.json instead."""
 
@@ -81,13 +91,27 @@ def _at(result: Result, name: str, **factors: Any) -> Row | None:
     return next((row for row in found if all(row[factor] == value for factor, value in wanted.items())), None)
 
 
-def _both(of: Callable[[float, float], float], a: Interval | None, b: Interval | None) -> Interval | None:
-    """The difference or the quotient of two independent numbers, with the widest limits that both allow."""
+def _ratio(result: Result, a: str, b: str, measure: str = P50, **factors: Any) -> tuple[Ratio, Row] | None:
+    """a / b, taken within blocks, and b's row, in the cell that `_at` finds."""
+    rows = _at(result, a, **factors), _at(result, b, **factors | ({"target": DIRECT} if a == b else {}))
+    ids = [row and row["id"] for row in rows]
+    found = next((one for one in result.analysis.ratios if [one.a, one.b] == ids and one.measure == measure), None)
+    return (found, rows[1]) if found and rows[1] else None
+
+
+def _added(ratio: Interval, to: Interval) -> Interval:
+    """What a adds to b, in b's unit: the ratio is taken within blocks, so its limits are the narrower ones."""
+    value, low, high = ((one - 1) * to.value if one else None for one in (ratio.value, ratio.low, ratio.high))
+    return Interval(value or 0.0, low, high)
+
+
+def _quotient(a: Interval | None, b: Interval | None) -> Interval | None:
+    """Of two independent numbers, with the widest limits that both allow."""
     if not a or not b:
         return None
     if a.low is None or a.high is None or b.low is None or b.high is None:
-        return Interval(of(a.value, b.value))
-    return Interval(of(a.value, b.value), of(a.low, b.high), of(a.high, b.low))
+        return Interval(a.value / b.value)
+    return Interval(a.value / b.value, a.low / b.high, a.high / b.low)
 
 
 def _case(case: str, value: Interval | None) -> Iterator[Number]:
@@ -110,7 +134,7 @@ def _peers(noop: bool, result: Result) -> Iterator[Number]:
 def _batched(result: Result) -> Iterator[Number]:
     whole, one = (_at(result, OURS, batch=batch) for batch in (32, 1))
     if whole and one:
-        yield from _case("one caller", _both(truediv, *(row["cpu_ms"].get(SERVERS) for row in (whole, one))))
+        yield from _case("one caller", _quotient(*(row["cpu_ms"].get(SERVERS) for row in (whole, one))))
 
 
 def _decode(result: Result) -> Iterator[Number]:
@@ -126,17 +150,55 @@ def _engines(result: Result) -> Iterator[Number]:
 
 def _gateway(measure: str, result: Result) -> Iterator[Number]:
     """The typed gateway over TorchServe's own gRPC, of one caller and small photos."""
-    ours, theirs = (_at(result, name, photo="360x640") for name in ("typed-grpc", "torchserve-grpc"))
-    if ours and theirs:
-        both = (row["cpu_ms"].get(EVERY) if measure == EVERY else row[measure] for row in (ours, theirs))
-        yield from _case("360x640, through the edge", _both(sub, *both))
+    if found := _ratio(result, "typed-grpc", "torchserve-grpc", photo="360x640"):
+        ratio, theirs = found
+        cpu = ratio.cpu.get(EVERY), theirs["cpu_ms"].get(EVERY)
+        of, to = cpu if measure == EVERY else (ratio.time, theirs[P50])
+        if of and to:
+            yield Number("360x640, through the edge", _added(of, to))
 
 
 def _edge(result: Result) -> Iterator[Number]:
     for name in (HTTP, GRPC):
-        through, past = (_at(result, name, target=target) for target in (EDGE, DIRECT))
-        if through and past:
-            yield from _case(name, _both(truediv, through["p50_ms"], past["p50_ms"]))
+        if (found := _ratio(result, name, name)) and found[0].time:
+            yield Number(f"{name}, 602 kB", found[0].time)
+
+
+def _edge_alone(result: Result) -> Iterator[Number]:
+    """The edge before a server that computes nothing, one caller."""
+    for name, factors in product(("echo-http", "echo-grpc-light"), ({"size": STRUCTURED}, {"photo": "720x1280"})):
+        kind = BINARY if "photo" in factors else STRUCTURED
+        found = _ratio(result, f"{name}-{kind}", f"{name}-{kind}", **factors)
+        if found and found[0].time:
+            size = f"{found[1]['sent_bytes_per_image'] / 1e3:.0f} kB"
+            yield Number(f"{name}, {size}", _added(found[0].time, found[1][P50]))
+
+
+def _triton(batch: int, result: Result) -> Iterator[Number]:
+    """Triton over the same ONNX Runtime in a process that serves nothing."""
+    found = _ratio(result, GRPC, ALONE, batch=batch, target=DIRECT)
+    if found and found[0].time:
+        yield Number("onnx-grpc", found[0].time if batch > 1 else _added(found[0].time, found[1][P50]))
+
+
+def _cores(found: Found) -> tuple[Found, Mapping[str, Estimate]]:
+    """The runs of every route on two cores, and by the cell's id its images per second on two cores / on one. Both in
+    turn: servers and load together had both cores, or the first alone."""
+    one: list[tuple[Path, Result]] = []
+    two: list[tuple[Path, Result]] = []
+    for path, result in found:
+        if result.study == SCALING.name:
+            sets = {service.cpuset for service in (result.environment.services or {}).values()}
+            (one if sets == {"0"} else two).append((path, result))
+    pairs = [(alone, both) for (_, alone), (_, both) in zip(one, two, strict=False)]
+    return two, ratios_in_turn(pairs, lambda row: row[PER_SECOND])
+
+
+def _two_cores(found: Found) -> Iterator[tuple[Path, Number]]:
+    runs, ratios = _cores(found)
+    many = [ratio for id_, ratio in ratios.items() if f"/c{peers.MANY}/" in id_]
+    if whole := pooled(many):
+        yield runs[0][0], Number(f"{len(many)} routes together", whole.interval)
 
 
 def _protocols(cpu: bool, result: Result) -> Iterator[Number]:
@@ -172,15 +234,19 @@ GOALS = (
         of=partial(_gateway, EVERY),
     ),
     Goal("through the edge / directly, p50, one tensor", 1.03, study=SHM_STUDY, of=_edge),
-    Goal("added by the edge to 10 kB without a model", 0.3, unit=" ms"),
-    Goal("light Triton over ONNX Runtime in process, batch 1", 1.5, unit=" ms"),
+    Goal("added by the edge to 10 kB without a model", 0.3, unit=" ms", study=BASE_STUDY, of=_edge_alone),
+    Goal(
+        "light Triton over ONNX Runtime in process, batch 1", 1.5, unit=" ms", study=SHM_STUDY, of=partial(_triton, 1)
+    ),
+    Goal("light Triton / ONNX Runtime in process, batch 32", 1.05, study=SHM_STUDY, of=partial(_triton, 32)),
     Goal("onnx-grpc / onnx-http, time", 1.02, study=FIVEWAY, of=partial(_protocols, False)),
     Goal("onnx-grpc / onnx-http, CPU of everything", 1.02, study=FIVEWAY, of=partial(_protocols, True)),
     Goal("onnx-shm / onnx-grpc, time outside Triton", 0.15, study=SHM_STUDY, of=_shared),
-    Goal("images per second, two cores / one", least=1.9),
+    Goal("images per second, two cores / one, 16 callers", least=1.9, across=_two_cores),
     Goal("unique image layers", 2.2e3, unit=" MB", budget="images_unique_layers_mb"),
     Goal("built images to all routes answering", 20, unit=" s", budget="start_to_healthy_s"),
     Goal("idle memory", 1335, unit=" MiB", budget="idle_memory_mib"),
+    Goal("idle CPU", 2, unit=" % of a core", budget="idle_cpu_percent_of_a_core"),
 )
 
 
@@ -206,6 +272,7 @@ def page(paths: Sequence[Path]) -> str:
         f" where there is none; *{NOT_SHOWN}*: the interval has the goal in it.",
         md.table(Table(["what", "goal", "measured", "", "result"], lines, left=5)),
         *_limits(found),
+        *_scaling(found),
         "## Where they are from",
         md.items(f"{_link(path)}: {results.label(result)}" for path, result in found),
     )
@@ -224,12 +291,11 @@ def _budgets(path: Path) -> dict[str, tuple[Path, float]]:
         raise ResultError(f"{path} cannot be read ({error}): give a file of scripts/budgets") from error
 
 
-def _lines(
-    goal: Goal, found: Sequence[tuple[Path, Result]], budgets: Mapping[str, tuple[Path, float]]
-) -> Iterator[Sequence[str]]:
+def _lines(goal: Goal, found: Found, budgets: Mapping[str, tuple[Path, float]]) -> Iterator[Sequence[str]]:
     """A line for each number of a goal, or a line that says that none was measured."""
     name = goal.study and goal.study.name
     numbers = [(path, number) for path, result in found if result.study == name for number in goal.of(result)]
+    numbers += goal.across(found)
     if goal.budget in budgets:
         path, value = budgets[goal.budget]
         numbers = [(path, Number("", Interval(value)))]
@@ -242,18 +308,35 @@ def _lines(
         yield goal.says, goal.wanted, "not measured", "", ""
 
 
-def _limits(found: Sequence[tuple[Path, Result]]) -> Iterator[str]:
+def _limits(found: Found) -> Iterator[str]:
     """What the machine cannot do without: copying the bytes, carrying them over a socket, and computing."""
     for _, result in found:
-        if result.study != SHM_STUDY.name:
-            continue
+        if result.study == SHM_STUDY.name:
+            batches = sorted({row["batch"] for row in results.rows(result)})
+            rows = {batch: [_at(result, name, target=DIRECT, batch=batch) for name in LIMITS] for batch in batches}
+            lines = [[f"batch {batch}", *(str(row[P50]) if row else "–" for row in of)] for batch, of in rows.items()]
+            yield "## What the machine cannot do without"
+            yield (
+                "Milliseconds for the tensor of a call: one copy, one way over TCP to another process, and the model"
+                " by ONNX Runtime in a process that serves nothing."
+            )
+            yield md.table(Table(["", *LIMITS], lines))
+
+
+def _scaling(found: Found) -> Iterator[str]:
+    """Of every route: what a second core gives, and where more callers give no more."""
+    runs, ratios = _cores(found)
+    for path, result in runs[:1]:
         lines = []
-        for batch in sorted({row["batch"] for row in results.rows(result)}):
-            copied, carried = (_at(result, name, target=DIRECT, batch=batch) for name in LIMITS)
-            computed = _at(result, GRPC, target=DIRECT, batch=batch)
-            compute = computed and computed["split"] and digits(computed["split"][COMPUTE])
-            numbers = [str(row["p50_ms"]) if row else "–" for row in (copied, carried)]
-            lines.append([f"batch {batch}", *numbers, compute or "–"])
-        yield "## What the machine cannot do without"
-        yield "Milliseconds for the tensor of a call: one copy, one way over TCP to another process, and the model."
-        yield md.table(Table(["", "memcpy", "loopback", "compute"], lines))
+        for knee in result.analysis.knees:
+            row = _at(result, knee.name, users=peers.MANY)
+            ratio = row and ratios.get(row["id"])
+            at = f"more than {knee.at}" if knee.still else str(knee.at)
+            lines.append([knee.name, str(ratio.interval) if ratio else "–", at, str(knee.per_second)])
+        yield "## Every route: a second core, and more callers"
+        yield (
+            f"Photos a second on two cores / on one, with {peers.MANY} callers: servers, edge and load have both cores,"
+            " or share the first. The knee is the least number of callers that no larger one beats by more than 5 %"
+            f" ({_link(path)})."
+        )
+        yield md.table(Table(["route", "two cores / one", "knee, callers", "photos per second there"], lines))

@@ -11,6 +11,7 @@ from bench.studies.fiveway import FIVEWAY
 from bench.studies.format import FORMAT
 from bench.studies.frames import FRAMES
 from bench.studies.peers import PEERS_STUDY
+from bench.studies.scaling import SCALING
 from bench.studies.shm import SHM_STUDY
 from bench.studies.study import Study
 from bench.studies.torchserve import TORCHSERVE
@@ -19,7 +20,7 @@ STUDIES: Mapping[str, Study] = {
     study.name: study
     for study in (
         *(FIVEWAY, TORCHSERVE, BASE, ENCODINGS, DISTANCE, FRAMES, FORMAT, CLIENTS),
-        *(PEERS_STUDY, SHM_STUDY, ENDPOINT),
+        *(PEERS_STUDY, SHM_STUDY, SCALING, ENDPOINT),
     )
 }
 NO_STUDY = Study("", "", "", lambda quick: [], {}, ())

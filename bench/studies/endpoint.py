@@ -7,7 +7,6 @@ server does with it.
 from collections.abc import Sequence
 
 from bench import words
-from bench.figures import callers, digits
 from bench.measure.measured import Cell
 from bench.result import Result
 from bench.studies.study import MEDIAN, PER_SECOND, Measure, Study, cross, over_all
@@ -36,10 +35,7 @@ def answer(result: Result) -> list[str]:
     said += ["Over HTTP tensors were JSON, for want of an extension."] if result.options.get("http_json") else []
     for knee in result.analysis.knees:
         over = "HTTP" if knee.name == HTTP else "gRPC"
-        what = callers(knee.at) if knee.by == "users" else f"batch {knee.at}"
-        grows = f"still grew at {what}, the most that was tried" if knee.still else f"stops growing at {what}"
-        per_second = f"{digits(knee.per_second.value)} per second ({knee.per_second.limits})"
-        said.append(f"Over {over} throughput {grows}: {per_second}.")
+        said.append(f"Over {over} throughput {words.grows(knee)}.")
     return said
 
 

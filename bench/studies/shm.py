@@ -1,10 +1,11 @@
-"""`shm`: the tensors of onnx-grpc in memory shared with Triton, beside gRPC, HTTP, and two limits of the machine.
+"""`shm`: the tensors of onnx-grpc in memory shared with Triton, beside gRPC, HTTP, and three limits of the machine.
 
 The client is on Triton's machine, and only there. What is compared is the way of the bytes: the same server, model and
 engine compute. Through the edge a call in shared memory carries names alone; the tensor goes past it.
 
-The two limits are no servers: one copy of the same bytes in one process, and the same bytes over a socket to another
-process. Whatever copies, or whatever uses a socket, takes at least as long.
+The limits: one copy of the same bytes in one process, the same bytes over a socket to another process, and the same
+computation by ONNX Runtime in a process that has the tensor already. Whatever copies, uses a socket or computes takes
+at least as long.
 """
 
 from bench import words
@@ -13,7 +14,7 @@ from bench.measure.split import NETWORK
 from bench.result import Result
 from bench.studies.study import MEDIAN, Measure, Study, cross, ratios_of
 from locustfiles.settings import DIRECT, EDGE
-from locustfiles.study_routes.shm import GRPC, HTTP, LIMITS, LOOPBACK, MEMCPY, SHM
+from locustfiles.study_routes.shm import ALONE, GRPC, HTTP, LIMITS, LOOPBACK, MEMCPY, SHM
 
 BATCH = 8
 """Of the answer."""
@@ -59,6 +60,8 @@ SHM_STUDY = Study(
         (SHM, HTTP): "transport",
         (GRPC, HTTP): "protocol",
         (LOOPBACK, MEMCPY): "socket",
+        (GRPC, ALONE): "server",
+        (SHM, ALONE): "server",
     },
     measures=(MEDIAN, Measure("network and edge, ms", NETWORK)),
     columns=("target", "batch"),

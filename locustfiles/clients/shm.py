@@ -17,6 +17,7 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import gevent.socket
 from tritonclient.grpc import service_pb2 as kserve
 
 from locustfiles.clients import Answer, CallError, Endpoint, Payload
@@ -139,7 +140,7 @@ class SharedMemoryClient:
 
 
 LENGTH = struct.Struct("<q")
-"""The answer of the clients below: how many bytes arrived."""
+"""How many bytes: of a request to the others below, and before their answer."""
 _COUNT = """
 import socket, struct, sys
 one = socket.create_server(("127.0.0.1", 0))
@@ -189,3 +190,32 @@ class Loopback:
         if self._other:
             self._socket.close()  # then it ends
             self._other.wait()
+
+
+class Alone:
+    """Asks servers/triton/alone.py, a process with nothing but ONNX Runtime. It has a tensor from its first call on, so
+    a later one is what the model takes, eight bytes to ask for it, and the embeddings.
+    """
+
+    def __init__(self, to: Endpoint) -> None:
+        self._to, self._sent = to, b""
+        self._socket: gevent.socket.socket | None = None
+
+    def send(self, payload: Payload) -> Answer:
+        try:
+            if not self._socket:
+                self._to.on_connect()
+                self._socket = connect(self._to.address)
+                self._answers = self._socket.makefile("rb")
+            tensor = b"" if payload.body is self._sent else payload.body
+            self._socket.sendall(LENGTH.pack(len(tensor)) + tensor)
+            self._sent = payload.body
+            (length,) = LENGTH.unpack(self._answers.read(LENGTH.size))
+            return Answer(self._answers.read(length), {SHAPE: (payload.images, -1)})
+        except (OSError, struct.error) as error:
+            raise CallError(f"ONNX Runtime alone: {error}") from error
+
+    def close(self) -> None:
+        if self._socket:
+            self._answers.close()
+            self._socket.close()

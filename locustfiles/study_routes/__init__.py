@@ -17,6 +17,7 @@ from locustfiles.study_routes import (
     fiveway,
     frames,
     peers,
+    scaling,
     shm,
     torchserve,
 )
@@ -33,6 +34,7 @@ STUDY_ROUTES: Mapping[str, Mapping[str, Route]] = {
     "clients": clients.ROWS,
     "peers": peers.ROWS,
     "shm": shm.ROWS,
+    "scaling": scaling.ROWS,
     "endpoint": endpoint.ROWS,
 }
 """Study -> name of a row -> the way to ask."""

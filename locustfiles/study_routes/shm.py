@@ -1,5 +1,5 @@
-"""The rows of study `shm`: a tensor to Triton in memory that both have, over gRPC and over HTTP, and two limits of the
-machine: one copy of the same bytes, and one way over a socket.
+"""The rows of study `shm`: a tensor to Triton in memory that both have, over gRPC and over HTTP, and three limits of
+the machine: one copy of the same bytes, one way over a socket, and the model in a process that has nothing else.
 
 The tensor is made before the clock everywhere. Copying it into the shared memory, and the answer out of it, is on it.
 """
@@ -15,7 +15,9 @@ from locustfiles.routes import ROUTES, TENSOR_GRPC, Format, Route, by_name
 from locustfiles.study_routes.clients import check_array
 
 SHM, GRPC, HTTP = "onnx-shm", "onnx-grpc", "onnx-http"
-LIMITS = MEMCPY, LOOPBACK = "memcpy", "loopback"
+BYTES = MEMCPY, LOOPBACK = "memcpy", "loopback"
+ALONE = "onnxruntime"
+LIMITS = (*BYTES, ALONE)
 
 
 def encode(images: Images) -> Payload:
@@ -55,10 +57,12 @@ _FORM = replace(
     lends=partial(shm.lent, server="triton:8001", usual=usual),
     tensors=False,
 )
+_ALONE = Format("TCP", encode, check_array, triton.read, client=shm.Alone)
 ROWS = by_name(
     ROUTES[HTTP],
     _OVER_GRPC,
     replace(_OVER_GRPC, name=SHM, format=_FORM, of=GRPC),
     _limit(MEMCPY, "none", shm.Memcpy),
     _limit(LOOPBACK, "TCP", shm.Loopback),
+    Route(ALONE, "", "onnxruntime:8000", _ALONE, behind_edge=False),
 )

@@ -4,9 +4,11 @@ import hashlib
 import json
 import os
 import re
+import socket
 import subprocess
 import time
 from datetime import datetime, timezone
+from http.client import HTTPConnection
 from pathlib import Path
 
 from scripts.host import machine
@@ -14,6 +16,8 @@ from scripts.host.facts import hardware
 from scripts.host.machine import Refusal, run, say
 
 IDLE_S = 30
+CPU_S = 60
+ENGINE = "/var/run/docker.sock"
 MIB = {"B": 2**-20, "KiB": 2**-10, "MiB": 1, "GiB": 2**10}
 
 
@@ -42,6 +46,26 @@ def memory_mib() -> dict[str, int]:
     return {name: round(float(amount) * MIB[unit]) for name, amount, unit in sorted(found)}
 
 
+def cpu_ns() -> int:
+    """What all containers of the stack have used since each began, health checks too."""
+    total = 0
+    for container in tell("docker", "compose", "ps", "--quiet").split():
+        engine = HTTPConnection("engine")
+        engine.sock = socket.socket(socket.AF_UNIX)
+        engine.sock.connect(ENGINE)
+        engine.request("GET", f"/containers/{container}/stats?stream=false&one-shot=true")
+        total += json.load(engine.getresponse())["cpu_stats"]["cpu_usage"]["total_usage"]
+        engine.close()
+    return total
+
+
+def idle_cpu_percent() -> float:
+    """Of one core, by all containers of the stack together, over CPU_S."""
+    used, begin = cpu_ns(), time.monotonic()
+    time.sleep(CPU_S)
+    return round((cpu_ns() - used) / (time.monotonic() - begin) / 1e7, 1)
+
+
 def main() -> int:
     if os.geteuid() != 0:
         raise Refusal("the engine's layer sizes need root: run this as root (sudo)")
@@ -54,9 +78,9 @@ def main() -> int:
     begin = time.monotonic()
     run("docker", "compose", "up", "--detach", "--wait")
     start_s = time.monotonic() - begin
-    say(f"Waiting {IDLE_S} s without load")
+    say(f"Waiting {IDLE_S + CPU_S} s without load")
     time.sleep(IDLE_S)
-    memory, here, now = memory_mib(), hardware(), datetime.now(timezone.utc)
+    cpu, memory, here, now = idle_cpu_percent(), memory_mib(), hardware(), datetime.now(timezone.utc)
     budgets = {
         "schema": 1,
         "kind": "budgets",
@@ -69,6 +93,7 @@ def main() -> int:
         "start_to_healthy_s": round(start_s, 1),
         "idle_memory_mib": sum(memory.values()),
         "idle_memory_mib_by_container": memory,
+        "idle_cpu_percent_of_a_core": cpu,
     }
     name = re.sub("[^a-z0-9]+", "-", "{cpu}-{cores}c-{memory_gib}g".format(**here).lower()).strip("-")
     file = machine.ROOT / "results" / f"{now:%Y-%m-%d}" / name / "budgets.json"

@@ -16,7 +16,7 @@ CONTAINER = (
     '"nano_cpus":{{.HostConfig.NanoCpus}},"cpuset":{{json .HostConfig.CpusetCpus}},'
     '"memory_bytes":{{.HostConfig.Memory}},"pids":{{with .HostConfig.PidsLimit}}{{.}}{{else}}0{{end}}}'
 )
-FOREIGN = ("torchserve", "litserve", "bentoml", "mlserver", "ray-serve")
+FOREIGN = ("torchserve", "litserve", "bentoml", "mlserver", "ray-serve", "onnxruntime")
 """Services of other projects with a model."""
 
 

@@ -65,7 +65,7 @@ def test_a_study_starts_the_servers_that_it_asks(study: Study, tmp_path: Path) -
     status, said, acts = call(tmp_path, "bench", study.name, "--quick")
     assert status == 0, said
     servers = " ".join(sorted(asked(study)))
-    compose = PEERS if study.name == "peers" else TRANSPORT
+    compose = PEERS if study.name in ("peers", "shm") else TRANSPORT
     started = [f"{compose}build {servers}", f"{compose}up --detach --wait --no-deps {servers}"]
     assert acts[:-1] == (started if servers else [])
     assert acts[-1].endswith(f"bench python -m bench {study.name} --quick")

@@ -1,25 +1,31 @@
-"""The rows of study `shm`: memory shared with a small real server of KServe's three methods, and the two limits."""
+"""The rows of study `shm`: memory shared with a small real server of KServe's three methods, and the limits."""
 
 import errno
 import itertools
 import mmap
 import os
-from collections.abc import Callable, Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import grpc
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from tritonclient.grpc import service_pb2 as kserve
 
+from locustfiles import payloads
 from locustfiles.clients import CallError, Endpoint, Payload, shm
 from locustfiles.clients.grpc import GrpcClient
 from locustfiles.payloads import Images
 from locustfiles.routes import ROUTES
-from locustfiles.study_routes.shm import GRPC, LIMITS, ROWS, SHM, encode, usual
+from locustfiles.study_routes.shm import ALONE, BYTES, GRPC, ROWS, SHM, encode, usual
+from servers.triton import alone
+from servers.triton.backends.onnxruntime.signature import Signature, Tensor
 from tests.unit.locust_servers import WIDTH
 from tests.unit.tiny_artifacts import TINY, tiny
 
@@ -168,7 +174,7 @@ def test_memory_that_is_full_is_an_error(server: Server, images: Images, monkeyp
     assert server.regions == {}
 
 
-@pytest.mark.parametrize("name", LIMITS)
+@pytest.mark.parametrize("name", BYTES)
 def test_a_limit_takes_every_byte(name: str, images: Images) -> None:
     """Copied, or at another process; more and fewer than its buffer holds."""
     form = ROWS[name].format
@@ -178,3 +184,38 @@ def test_a_limit_takes_every_byte(name: str, images: Images) -> None:
             answer = limit.send(Payload(body, 1))
             form.check(answer, 1)
             assert form.read(answer) == len(body)
+
+
+class Means:
+    """In the place of ONNX Runtime: the mean of each channel. It notes how many items a batch had."""
+
+    signature = Signature((Tensor("image", "TYPE_FP32", (-1, 3, 224, 224)),), ())
+
+    def __init__(self) -> None:
+        self.batches: list[int] = []
+
+    def run(self, outputs: Sequence[str], feeds: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]]:
+        self.batches.append(len(feeds["image"]))
+        return [feeds["image"].mean((2, 3))]
+
+
+def test_the_model_alone_has_the_tensor_from_the_first_call_on(images: Images, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A later call is answered the same, and sends eight bytes; another tensor is sent again. A server that is gone is
+    an error of the call."""
+    form, payload = ROWS[ALONE].format, encode(images)
+    wanted = payloads.tensor(images).mean((2, 3))
+    with alone.Server(cast("Any", engine := Means()), 0) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        port = server.server_address[1]
+        monkeypatch.setattr(alone, "PORT", port)
+        alone.healthy()
+        assert form.client
+        with closing(form.client(Endpoint(f"127.0.0.1:{port}", ""))) as asks:
+            for one in (payload, payload, encode(replace(images, names=PHOTOS[:1]))):
+                answer = asks.send(one)
+                form.check(answer, one.images)
+                np.testing.assert_array_equal(form.read(answer), wanted[: one.images])
+        server.shutdown()
+    assert engine.batches == [1, len(PHOTOS), len(PHOTOS), 1]
+    with pytest.raises(CallError, match="refused"):
+        form.client(Endpoint(f"127.0.0.1:{port}", "")).send(payload)
