@@ -16,6 +16,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from bench.analysis.statistics import MIN_BLOCKS, Estimate, pooled
 from bench.figures import digits
 from bench.report import results
@@ -26,9 +28,11 @@ from bench.studies import study_of
 ALIKE, UNREADABLE, REFUSED = 0, 1, 2
 DRIFT = "Two runs at two times: a difference may be drift. To judge it, measure both sides in one run, or in turn."
 ALLOWED = "Allowed to differ"
+ALL = "all cells"
+IN_TURN, THROUGHPUT = "in-turn", "images/s"
 MEASURES: Mapping[str, Callable[[Row], Interval | None]] = {
     "p50, ms": lambda row: row["p50_ms"],
-    "images/s": lambda row: row["images_per_s"],
+    THROUGHPUT: lambda row: row["images_per_s"],
     "CPU, ms/image": lambda row: row["cpu_ms"].get(EVERY),
 }
 """Of a cell: what it is called -> its number in a row, None where it was not measured."""
@@ -107,34 +111,57 @@ def compare(a: Result, b: Result, allow: Collection[str] = ()) -> Comparison:
     return Comparison({}, said)
 
 
-def in_turn(pairs: Sequence[tuple[Result, Result]], allow: Collection[str] = ()) -> Comparison:
-    """Set the second of each pair against its first, which were measured in turn: b / a by the pairs, with an interval.
-    What may differ within a pair may not differ from pair to pair. Raises ResultError as `compare` does."""
-    alike = [compare(pairs[0][side], pair[side]) for pair in pairs for side in (0, 1)]
+@dataclass(frozen=True, slots=True)
+class InTurn:
+    """b / a of results that were measured in turn: A B A B A B."""
+
+    about: Mapping[str, str | int]
+    """When, where and at which commit they began, and how many pairs there are."""
+    differ: Mapping[str, tuple[str, str]]
+    """Factors that were allowed to differ, and do, with both values."""
+    ratios: Mapping[str, Mapping[str, Interval]]
+    """Measure -> ALL, or a cell's id -> its ratio, with a 95 % interval by how far the pairs agree."""
+
+    def __str__(self) -> str:
+        said = [f"{self.about['pairs']} pairs in turn: b/a, with its 95 % interval by the pairs."]
+        said += [f"{ALLOWED}: {_difference(name, values)}" for name, values in self.differ.items()]
+        said += [f"{cell}  {words}: {ratio}" for words, of in self.ratios.items() for cell, ratio in of.items()]
+        return "\n".join(said)
+
+    @property
+    def json(self) -> str:
+        plain = {"schema": 1, "kind": IN_TURN, **self.about, "differ": self.differ, "ratios": self.ratios}
+        return msgspec.json.format(msgspec.json.encode(plain), indent=1).decode()
+
+
+def in_turn(pairs: Sequence[tuple[Result, Result]], allow: Collection[str] = ()) -> Comparison | InTurn:
+    """Set the second of each pair against its first. What may differ within a pair may not differ from pair to pair:
+    then it is a refused Comparison. Raises ResultError as `compare` does."""
     every = [compare(a, b, allow) for a, b in pairs]
-    if refused := next((one for one in alike + every if one.refused), None):
+    every += [compare(pairs[0][side], pair[side]) for pair in pairs for side in (0, 1)]
+    if refused := next((one for one in every if one.refused), None):
         return refused
-    said = [f"{len(pairs)} pairs in turn: b/a, with its 95 % interval by the pairs."]
-    said += [line for line in every[0].lines if line.startswith(ALLOWED)]
+    ratios: dict[str, dict[str, Interval]] = {}
     for words, measure in MEASURES.items():
-        ratios = ratios_in_turn(pairs, measure, allow)
-        if whole := pooled(list(ratios.values())):
-            said.append(f"all {len(ratios)} cells  {words}: {whole.interval}")
-        said += [f"{id_}  {words}: {one.interval}" for id_, one in ratios.items()]
-    return Comparison({}, said)
-
-
-def ratios_in_turn(
-    pairs: Sequence[tuple[Result, Result]], measure: Callable[[Row], Interval | None], free: Collection[str] = ()
-) -> dict[str, Estimate]:
-    """Id of a cell of the first -> b / a, a number for each pair; of the cells that all pairs have."""
-    quotients = defaultdict[str, dict[int, float]](dict)
-    for turn, pair in enumerate(pairs):
-        for row, other in _common(*pair, free):
-            mine, its = measure(row), measure(other)
-            if mine and its and mine.value and its.value:
-                quotients[row["id"]][turn] = its.value / mine.value
-    return {id_: Estimate(found) for id_, found in quotients.items() if len(found) == len(pairs)}
+        quotients = defaultdict[str, dict[int, float]](dict)
+        for turn, pair in enumerate(pairs):
+            for row, other in _common(*pair, allow):
+                mine, its = measure(row), measure(other)
+                if mine and its and mine.value and its.value:
+                    quotients[row["id"]][turn] = its.value / mine.value
+        found = {id_: Estimate(one) for id_, one in quotients.items() if len(one) == len(pairs)}
+        if whole := pooled(list(found.values())):
+            ratios[words] = {ALL: whole.interval} | {id_: one.interval for id_, one in found.items()}
+    first = pairs[0][0]
+    about: dict[str, str | int] = {
+        "pairs": len(pairs),
+        "study": first.study,
+        "date": first.started_at,
+        "commit": first.environment.commit or "unknown",
+        "machine": first.environment.machine,
+        "model": first.environment.model.name,
+    }
+    return InTurn(about, dict(_differences(*pairs[0])), ratios)
 
 
 def _difference(factor: str, values: tuple[str, str]) -> str:
@@ -206,6 +233,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("results", metavar="RESULT", nargs="+", help=help_)
     allowed = f"a factor that may differ; may be repeated. One of: {', '.join(NAMES)}"
     parser.add_argument("--allow", action="append", default=[], choices=NAMES, metavar="FACTOR", help=allowed)
+    parser.add_argument("--json", action="store_true", help="of pairs: as JSON")
     options = parser.parse_args(arguments)
     sides = options.results[::2], options.results[1::2]
     if len(sides[0]) != len(sides[1]) or 1 < len(sides[0]) < MIN_BLOCKS:
@@ -216,6 +244,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ResultError as error:
         print(f"fiveway: {error}", file=sys.stderr)
         return UNREADABLE
+    if isinstance(comparison, InTurn):
+        print(comparison.json if options.json else comparison)
+        return ALIKE
     print(comparison, file=sys.stderr if comparison.refused else sys.stdout)
     return REFUSED if comparison.refused else ALIKE
 

@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from bench import words
-from bench.analysis.statistics import Estimate, pooled
 from bench.measure.split import DECODE
 from bench.report import markdown as md
 from bench.report import results
-from bench.report.compare import ratios_in_turn
+from bench.report.compare import IN_TURN, THROUGHPUT
 from bench.report.results import ResultError, Row
 from bench.report.tables import Table
 from bench.result import EVERY, SERVERS, Interval, Ratio, Result
@@ -45,6 +44,10 @@ type Found = Sequence[tuple[Path, Result]]
 """Results, and where they are."""
 
 
+type Kept = Mapping[str, Any]
+"""A file of scripts/budgets, or of scripts/compare --json."""
+
+
 @dataclass(frozen=True, slots=True)
 class Number:
     """A measured number of a goal, and in which case."""
@@ -66,10 +69,8 @@ class Goal:
     study: Study | None = None
     of: Callable[[Result], Iterator[Number]] = lambda result: iter(())
     """Its numbers in a result of the study."""
-    across: Callable[[Found], Iterator[tuple[Path, Number]]] = lambda found: iter(())
-    """Its numbers, and where they are from, in several results."""
-    budget: str = ""
-    """Its name in budgets.json instead."""
+    kept: Callable[[Kept], Iterator[Number]] = lambda kept: iter(())
+    """Its numbers in such a file instead."""
 
     @property
     def wanted(self) -> str:
@@ -181,24 +182,23 @@ def _triton(batch: int, result: Result) -> Iterator[Number]:
         yield Number("onnx-grpc", found[0].time if batch > 1 else _added(found[0].time, found[1][P50]))
 
 
-def _cores(found: Found) -> tuple[Found, Mapping[str, Estimate]]:
-    """The runs of every route on two cores, and by the cell's id its images per second on two cores / on one. Both in
-    turn: servers and load together had both cores, or the first alone."""
-    one: list[tuple[Path, Result]] = []
-    two: list[tuple[Path, Result]] = []
-    for path, result in found:
-        if result.study == SCALING.name:
-            sets = {service.cpuset for service in (result.environment.services or {}).values()}
-            (one if sets == {"0"} else two).append((path, result))
-    pairs = [(alone, both) for (_, alone), (_, both) in zip(one, two, strict=False)]
-    return two, ratios_in_turn(pairs, lambda row: row[PER_SECOND])
+def _budget(name: str, kept: Kept) -> Iterator[Number]:
+    if name in kept:
+        yield Number("", Interval(kept[name]))
 
 
-def _two_cores(found: Found) -> Iterator[tuple[Path, Number]]:
-    runs, ratios = _cores(found)
-    many = [ratio for id_, ratio in ratios.items() if f"/c{peers.MANY}/" in id_]
-    if whole := pooled(many):
-        yield runs[0][0], Number(f"{len(many)} routes together", whole.interval)
+def _cores(kept: Kept) -> Iterator[tuple[str, Interval]]:
+    """Route -> photos per second on two cores / on one, with many callers."""
+    if kept["kind"] == IN_TURN and kept["study"] == SCALING.name:
+        for id_, ratio in kept["ratios"][THROUGHPUT].items():
+            if f"/c{peers.MANY}/" in id_:
+                yield id_.partition("/")[0], Interval(**ratio)
+
+
+def _two_cores(kept: Kept) -> Iterator[Number]:
+    ratios = sorted(_cores(kept), key=lambda one: one[1].value)
+    for word, (name, ratio) in zip(("least", "most"), ratios[:: max(1, len(ratios) - 1)], strict=False):
+        yield Number(f"{name}, the {word} of {len(ratios)} routes", ratio)
 
 
 def _protocols(cpu: bool, result: Result) -> Iterator[Number]:
@@ -242,24 +242,19 @@ GOALS = (
     Goal("onnx-grpc / onnx-http, time", 1.02, study=FIVEWAY, of=partial(_protocols, False)),
     Goal("onnx-grpc / onnx-http, CPU of everything", 1.02, study=FIVEWAY, of=partial(_protocols, True)),
     Goal("onnx-shm / onnx-grpc, time outside Triton", 0.15, study=SHM_STUDY, of=_shared),
-    Goal("images per second, two cores / one, 16 callers", least=1.9, across=_two_cores),
-    Goal("unique image layers", 2.2e3, unit=" MB", budget="images_unique_layers_mb"),
-    Goal("built images to all routes answering", 20, unit=" s", budget="start_to_healthy_s"),
-    Goal("idle memory", 1335, unit=" MiB", budget="idle_memory_mib"),
-    Goal("idle CPU", 2, unit=" % of a core", budget="idle_cpu_percent_of_a_core"),
+    Goal("images per second, two cores / one, 16 callers", least=1.9, kept=_two_cores),
+    Goal("unique image layers", 2.2e3, unit=" MB", kept=partial(_budget, "images_unique_layers_mb")),
+    Goal("built images to all routes answering", 20, unit=" s", kept=partial(_budget, "start_to_healthy_s")),
+    Goal("idle memory", 1335, unit=" MiB", kept=partial(_budget, "idle_memory_mib")),
+    Goal("idle CPU", 2, unit=" % of a core", kept=partial(_budget, "idle_cpu_percent_of_a_core")),
 )
 
 
 def page(paths: Sequence[Path]) -> str:
     """In Markdown. Raises ResultError."""
-    found: list[tuple[Path, Result]] = []
-    budgets: dict[str, tuple[Path, float]] = {}
-    for path in paths:
-        if path.name == "budgets.json":
-            budgets |= _budgets(path)
-        else:
-            found.append((path, results.load(path)))
-    lines = [line for goal in GOALS for line in _lines(goal, found, budgets)]
+    found = [(path, results.load(path)) for path in paths if path.suffix != ".json"]
+    kept = [(path, _kept(path)) for path in paths if path.suffix == ".json"]
+    lines = [line for goal in GOALS for line in _lines(goal, found, kept)]
     verdicts = [line[3] for line in lines]
     return md.page(
         "Performance",
@@ -272,7 +267,7 @@ def page(paths: Sequence[Path]) -> str:
         f" where there is none; *{NOT_SHOWN}*: the interval has the goal in it.",
         md.table(Table(["what", "goal", "measured", "", "result"], lines, left=5)),
         *_limits(found),
-        *_scaling(found),
+        *_scaling(found, kept),
         "## Where they are from",
         md.items(f"{_link(path)}: {results.label(result)}" for path, result in found),
     )
@@ -282,23 +277,19 @@ def _link(path: Path) -> str:
     return f"[{path.stem}](../{path if path.suffix else path / 'report.md'})"
 
 
-def _budgets(path: Path) -> dict[str, tuple[Path, float]]:
-    """Name -> (where it is from, the number)."""
+def _kept(path: Path) -> Kept:
     try:
-        measured = json.loads(path.read_text())
-        return {name: (path, value) for name, value in measured.items() if isinstance(value, int | float)}
+        kept: Kept = json.loads(path.read_text())
+        return kept
     except (OSError, ValueError) as error:
-        raise ResultError(f"{path} cannot be read ({error}): give a file of scripts/budgets") from error
+        raise ResultError(f"{path} cannot be read ({error}): give a file of scripts/budgets or compare") from error
 
 
-def _lines(goal: Goal, found: Found, budgets: Mapping[str, tuple[Path, float]]) -> Iterator[Sequence[str]]:
+def _lines(goal: Goal, found: Found, kept: Sequence[tuple[Path, Kept]]) -> Iterator[Sequence[str]]:
     """A line for each number of a goal, or a line that says that none was measured."""
     name = goal.study and goal.study.name
     numbers = [(path, number) for path, result in found if result.study == name for number in goal.of(result)]
-    numbers += goal.across(found)
-    if goal.budget in budgets:
-        path, value = budgets[goal.budget]
-        numbers = [(path, Number("", Interval(value)))]
+    numbers += [(path, number) for path, one in kept for number in goal.kept(one)]
     for path, number in numbers:
         case = f" ({number.case})" if number.case else ""
         differ = f"; they differ in {number.why}" if number.why else ""
@@ -323,20 +314,19 @@ def _limits(found: Found) -> Iterator[str]:
             yield md.table(Table(["", *LIMITS], lines))
 
 
-def _scaling(found: Found) -> Iterator[str]:
+def _scaling(found: Found, kept: Sequence[tuple[Path, Kept]]) -> Iterator[str]:
     """Of every route: what a second core gives, and where more callers give no more."""
-    runs, ratios = _cores(found)
-    for path, result in runs[:1]:
-        lines = []
-        for knee in result.analysis.knees:
-            row = _at(result, knee.name, users=peers.MANY)
-            ratio = row and ratios.get(row["id"])
-            at = f"more than {knee.at}" if knee.still else str(knee.at)
-            lines.append([knee.name, str(ratio.interval) if ratio else "–", at, str(knee.per_second)])
-        yield "## Every route: a second core, and more callers"
-        yield (
-            f"Photos a second on two cores / on one, with {peers.MANY} callers: servers, edge and load have both cores,"
-            " or share the first. The knee is the least number of callers that no larger one beats by more than 5 %"
-            f" ({_link(path)})."
-        )
-        yield md.table(Table(["route", "two cores / one", "knee, callers", "photos per second there"], lines))
+    ratios = dict(one for _, of in kept for one in _cores(of))
+    for path, result in found:
+        if result.study == SCALING.name:
+            lines = []
+            for knee in result.analysis.knees:
+                at = f"more than {knee.at}" if knee.still else str(knee.at)
+                lines.append([knee.name, str(ratios.get(knee.name, "–")), at, str(knee.per_second)])
+            yield "## Every route: a second core, and more callers"
+            yield (
+                f"Photos a second on two cores / on one, with {peers.MANY} callers: servers, edge and load have both"
+                " cores, or share the first. The knee is the least number of callers that no larger one beats by more"
+                f" than 5 % ({_link(path)})."
+            )
+            yield md.table(Table(["route", "two cores / one", "knee, callers", "photos per second there"], lines))

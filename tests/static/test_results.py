@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from bench.report import documents, performance, report, results, study_page
+from bench.result import Interval
 from bench.studies import STUDIES
 from chaos import page as reliability
 from tests.repository import ROOT
@@ -77,6 +78,17 @@ def test_the_proof_of_the_instrument_is_in_the_results() -> None:
         assert f"[{Path(aa).name}](../{aa}/report.md) | {' | '.join(cells)} |" in INSTRUMENT
     for cross_check in proofs[1]:
         assert (ROOT / cross_check / "truth.md").read_text().strip() in INSTRUMENT
+
+
+def test_what_metrics_and_traces_cost_is_in_the_results() -> None:
+    """Each row of the table in docs/metrics.md has the ratios over all cells of the file that it names."""
+    page = (ROOT / "docs" / "metrics.md").read_text()
+    rows = re.findall(r"^\| \[(?:metrics|traces)\]\(\.\./(.+?)\) \| (.+) \|$", page, re.M)
+    assert len(rows) == 2
+    for file, said in rows:
+        ratios = json.loads((ROOT / file).read_text())["ratios"]
+        wanted = [str(Interval(**ratios[measure]["all cells"])) for measure in ("CPU, ms/image", "p50, ms", "images/s")]
+        assert said.split(" | ") == wanted
 
 
 @pytest.mark.parametrize(

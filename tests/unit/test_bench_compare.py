@@ -7,7 +7,19 @@ from pathlib import Path
 import pytest
 
 from bench.analysis.statistics import Estimate
-from bench.report.compare import ALIKE, ALLOWED, DRIFT, FACTORS, REFUSED, UNREADABLE, compare, in_turn, main
+from bench.report.compare import (
+    ALIKE,
+    ALLOWED,
+    DRIFT,
+    FACTORS,
+    REFUSED,
+    UNREADABLE,
+    Comparison,
+    InTurn,
+    compare,
+    in_turn,
+    main,
+)
 from bench.report.results import ResultError
 from bench.result import Interval
 from tests.unit.bench_runs import SERVICE, edited, plain, result, typed
@@ -120,19 +132,27 @@ def test_pairs_in_turn_give_an_interval() -> None:
             for cell in one.analysis.cells:
                 cell.p50_ms = cell.p50_ms and cell.p50_ms.times(times)
         b.environment.traces = True
-    said = in_turn(pairs, {"traces"}).lines
+    found = in_turn(pairs, {"traces"})
+    assert isinstance(found, InTurn)
     first = pairs[0][0].cells[0].id
+    ratio = Estimate({turn: 2 * drift**0.1 for turn, drift in enumerate((1.0, 1.1, 1.3))}).interval
+    said = str(found).splitlines()
     assert said[:2] == [
         "3 pairs in turn: b/a, with its 95 % interval by the pairs.",
         f"{ALLOWED}: traces: off against on",
     ]
-    ratio = Estimate({turn: 2 * drift**0.1 for turn, drift in enumerate((1.0, 1.1, 1.3))}).interval
-    assert f"{first}  p50, ms: {ratio}" in said
-    assert f"all {len(pairs[0][0].cells)} cells  p50, ms: {ratio}" in said
+    assert {f"{first}  p50, ms: {ratio}", f"all cells  p50, ms: {ratio}"} < set(said)
     assert f"{first}  CPU, ms/image: 1.00 (1.00–1.00)" in said
-    assert in_turn(pairs).refused == {"traces": ("off", "on")}
+    kept = json.loads(found.json)
+    assert (kept["kind"], kept["pairs"], kept["differ"]) == ("in-turn", 3, {"traces": ["off", "on"]})
+    assert Interval(**kept["ratios"]["p50, ms"][first]) == ratio
+    refused = in_turn(pairs)
+    assert isinstance(refused, Comparison)
+    assert refused.refused == {"traces": ("off", "on")}
     pairs[2][0].environment.kernel = pairs[2][1].environment.kernel = "6.2.0"
-    assert list(in_turn(pairs, {"traces"}).refused) == ["kernel"]
+    refused = in_turn(pairs, {"traces"})
+    assert isinstance(refused, Comparison)
+    assert list(refused.refused) == ["kernel"]
 
 
 def test_only_common_cells_are_compared() -> None:
