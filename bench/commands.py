@@ -251,7 +251,8 @@ def of_study(options: argparse.Namespace) -> int:
     def window(cell: Cell) -> Window:
         return Window(options.seconds or max(seconds, study.least(cell)), warm_s)
 
-    return measure(Plan(study.name, tuple(cells), options.blocks or blocks, window, options.seed), options)
+    blocks = options.blocks or blocks
+    return measure(Plan(study.name, tuple(cells), blocks, window, options.seed, together=study.together), options)
 
 
 def of_endpoint(options: argparse.Namespace) -> int:

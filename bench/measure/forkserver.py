@@ -33,7 +33,7 @@ from locustfiles import overlap
 PARITY_S = 300.0
 
 # gevent's own would start its loop in this process, which only forks.
-fork, waitpid, select = get_original("os", "fork"), get_original("os", "waitpid"), get_original("select", "select")
+fork, waitpid, poll = get_original("os", "fork"), get_original("os", "waitpid"), get_original("select", "poll")
 
 TURN, OVER = b"t", b"o"
 
@@ -98,9 +98,11 @@ class _Child[T]:
     def wait(self) -> None:
         """Until it waits for its turn, or has ended."""
         limit = time.monotonic() + self._limit_s
+        ready = poll()
+        ready.register(self._ready)
         while not self._ended:
             # Its load processes have the pipe too: that it ended does not close it.
-            if select([self._ready], [], [], 0.01)[0] and os.read(self._ready, 1):
+            if ready.poll(10) and os.read(self._ready, 1):
                 return
             ended, status = waitpid(self._pid, os.WNOHANG)
             self._ended = bool(ended)

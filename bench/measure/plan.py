@@ -2,7 +2,8 @@
 
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from bench.measure.launcher import Window
 from bench.measure.measured import Cell
@@ -37,19 +38,21 @@ class Plan:
     method: str = FAIR
     most_calls: int | None = None
     """After so many the run ends."""
+    together: Sequence[str] = ("name", "route", "target")
+    """Factors: cells that differ in these alone are compared."""
 
     def order(self, block: int) -> list[list[Cell]]:
         """The cells in the order of this block (from 1): drawn by chance, or as they are in the published method.
 
-        Cells that are compared, which differ in their row or target alone, are visited together: their windows come in
-        turns.
+        Cells that are compared are visited together: their windows come in turns.
         """
         if self.method != FAIR:
             return [[cell] for cell in self.cells]
         chance = random.Random(f"{self.seed}/{block}")
-        compared: dict[Cell, list[Cell]] = {}
+        compared: dict[tuple[Any, ...], list[Cell]] = {}
         for cell in chance.sample(self.cells, len(self.cells)):
-            compared.setdefault(replace(cell, name="", route="", target=""), []).append(cell)
+            alike = tuple(value for factor, value in asdict(cell).items() if factor not in self.together)
+            compared.setdefault(alike, []).append(cell)
         return list(compared.values())
 
     @property

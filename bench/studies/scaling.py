@@ -1,5 +1,5 @@
 """`scaling`: every route of the stack by 1 to 64 callers, a photo each: how many a second, and from how many callers on
-no more.
+no more. So a route's numbers of callers are compared, and are visited one after another.
 """
 
 from bench import words
@@ -53,6 +53,7 @@ SCALING = Study(
         "Few callers, each with a batch, spare what a call costs: the table of fiveway has batches.",
     ),
     knees=True,
+    together=("users",),
     seconds=0.8,
     least=lambda cell: 1.5 if cell.users > LONG else 0.0,
     warm_s=0.3,

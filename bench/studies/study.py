@@ -143,6 +143,8 @@ class Study:
     warm_s: float = 1.0
     """Before a visit, at least, and two calls; the quick form takes a quarter of it."""
     blocks: int = 5
+    together: Sequence[str] = ("name", "route", "target")
+    """See Plan."""
     setting: Sequence[str] = ()
     """Factors whose first value alone the claims are about, where a run has several."""
     pooled_over: Sequence[str] = ()

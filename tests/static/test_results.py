@@ -135,6 +135,11 @@ def encodings(result: dict[str, Any]) -> dict[str, Any]:
     return dict(ratio(result, slowest, best)["encoded"])
 
 
+def most(result: dict[str, Any]) -> dict[str, Any]:
+    """The largest number of photos a second at a knee."""
+    return dict(max((knee["per_second"] for knee in result["analysis"]["knees"]), key=lambda one: one["value"]))
+
+
 BASE = ("echo-grpc-light-structured", "echo-http-structured", "images_per_s")
 FAR: dict[str, Any] = {"size": "10000", "distance": "300ms-100mbit"}
 NEAR: dict[str, Any] = {"batch": 1, "users": 1, "distance": ""}
@@ -150,6 +155,7 @@ FIRST: dict[str, tuple[Callable[[dict[str, Any]], dict[str, Any]], str, tuple[st
     "format": (lambda r: ratio(r, "onnx-http", "jpeg-http", **NEAR), "times faster than PyTorch with", DOWN),
     "frames": (lambda r: ratio(r, *FRAMES, size="1280x720"), "are the same within", ("high", "low")),
     "peers": (lambda r: ratio(r, "jpeg-http", "litserve", "images_per_s", users=16), "slower than LitServe", DOWN),
+    "scaling": (most, "gives the most photos", ("value", "low", "high")),
     "shm": (lambda r: ratio(r, "onnx-shm", "onnx-grpc", target="edge", batch=8), "faster than gRPC", DOWN),
     "torchserve": (lambda r: pooled(r, "protocol"), "gRPC is", UP),
 }

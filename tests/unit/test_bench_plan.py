@@ -31,6 +31,13 @@ def test_every_block_visits_every_cell_once_in_an_order_of_its_own() -> None:
         assert len({tuple(cell.route for cell in together) for together in order}) > 1
 
 
+def test_a_study_says_what_is_compared() -> None:
+    """Numbers of callers, for one: then those of a row come together."""
+    for together in Plan("scaling", cells(), 1, lambda _: Window(1, 1), seed=7, together=("users",)).order(1):
+        assert len({(cell.route, cell.batch) for cell in together}) == 1
+        assert {cell.users for cell in together} in ({1, 16}, {1})
+
+
 def test_a_visit_has_short_windows() -> None:
     """About a quarter of a second each, and together as long as was asked; longer ones for calls that are longer."""
     one = Cell("onnx-http", "onnx-http")
