@@ -1,7 +1,7 @@
 """docs/performance.md: what the stack costs against other ways to serve the same model, each number beside its goal.
 
-scripts/bench performance RESULT... > docs/performance.md, where a RESULT is a run's folder or a budgets.json. A goal
-without a result says so.
+scripts/bench performance RESULT... > docs/performance.md, where a RESULT is a run's folder, a budgets.json, or what
+scripts/compare --json says. A goal without a result says so.
 """
 
 import json
@@ -71,6 +71,8 @@ class Goal:
     """Its numbers in a result of the study."""
     kept: Callable[[Kept], Iterator[Number]] = lambda kept: iter(())
     """Its numbers in such a file instead."""
+    why: str = ""
+    """Why it is missed, where it is."""
 
     @property
     def wanted(self) -> str:
@@ -218,13 +220,29 @@ GOALS = (
         least=1.2,
         study=PEERS_STUDY,
         of=partial(_peers, False),
+        why="The model takes nearly all of the time, and the peers compute it by the same code. LitServe has a model per"
+        " core with one thread each, which wait for nobody. The JPEG server computes a batch with both cores, which is"
+        " what a single caller wants.",
     ),
     Goal("the same with a model that does next to nothing", least=2, study=PEERS_STUDY, of=partial(_peers, True)),
     Goal("JPEG server, CPU per image, batch 32 / batch 1", 1.05, study=FIVEWAY, of=_batched),
-    Goal("decoding and resizing a 1080p JPEG", 5, unit=" ms", study=TORCHSERVE, of=_decode),
+    Goal(
+        "decoding and resizing a 1080p JPEG",
+        5,
+        unit=" ms",
+        study=TORCHSERVE,
+        of=_decode,
+        why="libjpeg-turbo decodes it at a quarter of its size already. At an eighth it would take nearly as long: what is left"
+        " are the compressed bits, which have to be read one after another.",
+    ),
     Goal("PyTorch / ONNX Runtime, CPU per image of servers that take JPEGs", 1.5, study=FORMAT, of=_engines),
     Goal(
-        "typed gateway over TorchServe directly, p50", 0.5, unit=" ms", study=TORCHSERVE, of=partial(_gateway, "p50_ms")
+        "typed gateway over TorchServe directly, p50",
+        0.5,
+        unit=" ms",
+        study=TORCHSERVE,
+        of=partial(_gateway, P50),
+        why="It is a Python process between two connections: each call is read, checked, sent on, and answered anew.",
     ),
     Goal(
         "typed gateway over TorchServe directly, CPU per image",
@@ -233,20 +251,57 @@ GOALS = (
         study=TORCHSERVE,
         of=partial(_gateway, EVERY),
     ),
-    Goal("through the edge / directly, p50, one tensor", 1.03, study=SHM_STUDY, of=_edge),
+    Goal(
+        "through the edge / directly, p50, one tensor",
+        1.03,
+        study=SHM_STUDY,
+        of=_edge,
+        why="One more process reads and writes each byte, and nothing that was tried makes it do so in less"
+        " ([decision 25](decisions/0025-what-the-edge-does-with-a-tensor.md)).",
+    ),
     Goal("added by the edge to 10 kB without a model", 0.3, unit=" ms", study=BASE_STUDY, of=_edge_alone),
     Goal(
-        "light Triton over ONNX Runtime in process, batch 1", 1.5, unit=" ms", study=SHM_STUDY, of=partial(_triton, 1)
+        "light Triton over ONNX Runtime in process, batch 1",
+        1.5,
+        unit=" ms",
+        study=SHM_STUDY,
+        of=partial(_triton, 1),
+        why="Triton reads the tensor from a socket and copies it into memory that its Python process has too, and the"
+        " answer goes back the same way.",
     ),
     Goal("light Triton / ONNX Runtime in process, batch 32", 1.05, study=SHM_STUDY, of=partial(_triton, 32)),
     Goal("onnx-grpc / onnx-http, time", 1.02, study=FIVEWAY, of=partial(_protocols, False)),
     Goal("onnx-grpc / onnx-http, CPU of everything", 1.02, study=FIVEWAY, of=partial(_protocols, True)),
-    Goal("onnx-shm / onnx-grpc, time outside Triton", 0.15, study=SHM_STUDY, of=_shared),
-    Goal("images per second, two cores / one, 16 callers", least=1.9, kept=_two_cores),
-    Goal("unique image layers", 2.2e3, unit=" MB", kept=partial(_budget, "images_unique_layers_mb")),
+    Goal(
+        "onnx-shm / onnx-grpc, time outside Triton",
+        0.15,
+        study=SHM_STUDY,
+        of=_shared,
+        why="A call has to be sent all the same, only without its tensor; and the tensor has to be copied once.",
+    ),
+    Goal(
+        "images per second, two cores / one, 16 callers",
+        least=1.9,
+        kept=_two_cores,
+        why="Threads of one batch wait for the slowest of them, and the load takes its share of both cores.",
+    ),
+    Goal(
+        "unique image layers",
+        2.2e3,
+        unit=" MB",
+        kept=partial(_budget, "images_unique_layers_mb"),
+        why="PyTorch, Java and TorchServe, OpenVINO, and Debian's packages below them.",
+    ),
     Goal("built images to all routes answering", 20, unit=" s", kept=partial(_budget, "start_to_healthy_s")),
     Goal("idle memory", 1335, unit=" MiB", kept=partial(_budget, "idle_memory_mib")),
-    Goal("idle CPU", 2, unit=" % of a core", kept=partial(_budget, "idle_cpu_percent_of_a_core")),
+    Goal(
+        "idle CPU",
+        2,
+        unit=" % of a core",
+        kept=partial(_budget, "idle_cpu_percent_of_a_core"),
+        why="Each health check starts a program ([decision 14](decisions/0014-a-proof-of-life-lasts.md)), and Locust's"
+        " processes tell each other that they live.",
+    ),
 )
 
 
@@ -256,6 +311,7 @@ def page(paths: Sequence[Path]) -> str:
     kept = [(path, _kept(path)) for path in paths if path.suffix == ".json"]
     lines = [line for goal in GOALS for line in _lines(goal, found, kept)]
     verdicts = [line[3] for line in lines]
+    judged = {(line[0], line[3]) for line in lines}
     return md.page(
         "Performance",
         f"<!-- Made by ./scripts/bench performance {' '.join(map(str, paths))}: change a result or"
@@ -266,6 +322,10 @@ def page(paths: Sequence[Path]) -> str:
         f" *{MET}* and *{MISSED}* are by the whole 95 % interval, or by the estimate"
         f" where there is none; *{NOT_SHOWN}*: the interval has the goal in it.",
         md.table(Table(["what", "goal", "measured", "", "result"], lines, left=5)),
+        md.items(
+            (f"{goal.says}: {goal.why}" for goal in GOALS if goal.why and (goal.says, MISSED) in judged),
+            "## Why what is missed is missed",
+        ),
         *_limits(found),
         *_scaling(found, kept),
         "## Where they are from",
