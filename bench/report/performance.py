@@ -220,9 +220,9 @@ GOALS = (
         least=1.2,
         study=PEERS_STUDY,
         of=partial(_peers, False),
-        why="The model takes nearly all of the time, and the peers compute it by the same code. LitServe has a model per"
-        " core with one thread each, which wait for nobody. The JPEG server computes a batch with both cores, which is"
-        " what a single caller wants.",
+        why="The model takes nearly all of the time, and the peers compute it by the same code. LitServe has a model"
+        " for each core with one thread, which waits for nobody. The JPEG server computes a batch with both cores,"
+        " which is what a single caller wants.",
     ),
     Goal("the same with a model that does next to nothing", least=2, study=PEERS_STUDY, of=partial(_peers, True)),
     Goal("JPEG server, CPU per image, batch 32 / batch 1", 1.05, study=FIVEWAY, of=_batched),
@@ -232,8 +232,8 @@ GOALS = (
         unit=" ms",
         study=TORCHSERVE,
         of=_decode,
-        why="libjpeg-turbo decodes it at a quarter of its size already. At an eighth it would take nearly as long: what is left"
-        " are the compressed bits, which have to be read one after another.",
+        why="libjpeg-turbo decodes it at a quarter of its size already. At an eighth it would take nearly as long: what"
+        " is left are the compressed bits, which have to be read one after another.",
     ),
     Goal("PyTorch / ONNX Runtime, CPU per image of servers that take JPEGs", 1.5, study=FORMAT, of=_engines),
     Goal(

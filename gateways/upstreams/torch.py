@@ -1,8 +1,8 @@
 """The model in this process: TorchScript, with micro-batching off the event loop.
 
 Requests from many callers wait in one queue. Whenever the one worker thread is free it takes all that is waiting, up to
-at_once images, as one batch. No delay is added: one caller gets its own batches, and many callers fill them by
-themselves.
+CPU_AT_ONCE or MAX_IMAGES, as one batch. No delay is added: one caller gets its own batches, and many callers fill them
+by themselves.
 
 The event loop owns the queue, so there are no locks: the worker thread only ever sees a finished batch.
 """
@@ -38,6 +38,9 @@ MAX_WAITING = 512
 """Images in progress at once, from decode to answer: a bound on memory, as each takes 0.6 MB once decoded. On a slow
 machine gateways.core.waiting lets fewer wait."""
 
+PART = 4
+"""Images that PyTorch computes together on a CPU, at most: of eight an image takes a quarter longer (decision 20)."""
+
 Tensor = npt.NDArray[np.float32]
 log = logging.getLogger(__name__)
 
@@ -61,11 +64,6 @@ def engine(device: torch.device, *, half: bool) -> dict[str, str | int | None]:
     gpu = device.type == "cuda"
     precision = "FP16" if half else "FP32 with TF32" if gpu and torch.backends.cuda.matmul.allow_tf32 else "FP32"
     return {"device": str(device), "precision": precision, "threads": None if gpu else compute_threads()}
-
-
-def at_once(device: torch.device, max_batch: int = MAX_IMAGES) -> int:
-    """Images that the device computes together; a larger batch is computed in parts."""
-    return min(max_batch, CPU_AT_ONCE) if device.type == "cpu" else max_batch
 
 
 def give_back_memory() -> None:
@@ -95,7 +93,7 @@ class Model:
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = coarse
         # Debian's build stalls for minutes in this fuser; without it nothing is lost.
         torch._C._jit_set_texpr_fuser_enabled(False)
-        self._device, self._at_once = device, at_once(device, max_batch)
+        self._device = device
         sizes = [1, max_batch]
         if device.type == "cpu":
             sizes = sorted({size for n in range(1, max_batch + 1) for size in self.parts(n)})
@@ -115,11 +113,11 @@ class Model:
                 self([np.zeros((n, 3, side, side), np.float32)])
 
     def parts(self, images: int) -> list[int]:
-        """The sizes of the parts of a batch: on a CPU as many as are computed at once, then powers of two."""
+        """The sizes of the parts of a batch: on a CPU PART as often as it fits, then powers of two."""
         if self._device.type != "cpu":
             return [images]
-        whole, rest = divmod(images, self._at_once)
-        return [self._at_once] * whole + [size for size in (4, 2, 1) if rest & size]
+        whole, rest = divmod(images, PART)
+        return [PART] * whole + [size for size in (2, 1) if rest & size]
 
     def __call__(self, tensors: Sequence[Tensor]) -> list[Prediction]:
         """One batch out of the requests' tensors [n, 3, H, W]; one Prediction per image, in order."""
@@ -212,7 +210,7 @@ class TorchPredictor:
     def _take(self) -> list[_Work]:
         """The oldest request and those after it that fit one batch with it, out of the queue."""
         images = accumulate(len(work.tensors) for work in self._queue)
-        first, most = next(iter(self._queue), None), at_once(self.device)
+        first, most = next(iter(self._queue), None), CPU_AT_ONCE if self.device.type == "cpu" else MAX_IMAGES
         taken = [work for work, total in zip(self._queue, images, strict=True) if total <= most or work is first]
         for work in taken:
             del self._queue[work]
