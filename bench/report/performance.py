@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import words
+from bench.figures import callers
 from bench.measure.split import DECODE
 from bench.report import markdown as md
 from bench.report import results
@@ -24,7 +25,7 @@ from bench.result import EVERY, SERVERS, Interval, Ratio, Result
 from bench.studies import peers, shm
 from bench.studies.base import BASE as BASE_STUDY
 from bench.studies.fiveway import FIVEWAY
-from bench.studies.format import FORMAT, SERVER
+from bench.studies.format import SERVER
 from bench.studies.peers import NAMES, PEERS_STUDY
 from bench.studies.scaling import SCALING
 from bench.studies.shm import SHM_STUDY
@@ -146,9 +147,11 @@ def _decode(result: Result) -> Iterator[Number]:
 
 
 def _engines(result: Result) -> Iterator[Number]:
-    for pair, cell, ratio in ratios_of(result):
-        if pair == SERVER and not cell.distance and (cpu := ratio.cpu.get(SERVERS)):
-            yield Number(f"batch {cell.batch}", cpu.turned(), words.differing(ratio))
+    """By one caller, and by many, whose photos are computed together."""
+    for measure in (P50, PER_SECOND):
+        for pair, cell, ratio in ratios_of(result, measure):
+            if pair == SERVER and cell.users in (1, peers.MANY) and (cpu := ratio.cpu.get(SERVERS)):
+                yield Number(callers(cell.users), cpu.turned(), words.differing(ratio))
 
 
 def _gateway(measure: str, result: Result) -> Iterator[Number]:
@@ -224,7 +227,14 @@ GOALS = (
         " for each core with one thread, which waits for nobody. The JPEG server computes a batch with both cores,"
         " which is what a single caller wants.",
     ),
-    Goal("the same with a model that does next to nothing", least=2, study=PEERS_STUDY, of=partial(_peers, True)),
+    Goal(
+        "the same with a model that does next to nothing",
+        least=2,
+        study=PEERS_STUDY,
+        of=partial(_peers, True),
+        why="Likely, and not shown: the JPEG server is one Python process, in which one thread at a time runs Python;"
+        " each of the peers has a process for each core.",
+    ),
     Goal("JPEG server, CPU per image, batch 32 / batch 1", 1.05, study=FIVEWAY, of=_batched),
     Goal(
         "decoding and resizing a 1080p JPEG",
@@ -235,7 +245,7 @@ GOALS = (
         why="libjpeg-turbo decodes it at a quarter of its size already. At an eighth it would take nearly as long: what"
         " is left are the compressed bits, which have to be read one after another.",
     ),
-    Goal("PyTorch / ONNX Runtime, CPU per image of servers that take JPEGs", 1.5, study=FORMAT, of=_engines),
+    Goal("PyTorch / ONNX Runtime, CPU per image of servers that take JPEGs", 1.5, study=SCALING, of=_engines),
     Goal(
         "typed gateway over TorchServe directly, p50",
         0.5,
@@ -259,17 +269,29 @@ GOALS = (
         why="One more process reads and writes each byte, and nothing that was tried makes it do so in less"
         " ([decision 25](decisions/0025-what-the-edge-does-with-a-tensor.md)).",
     ),
-    Goal("added by the edge to 10 kB without a model", 0.3, unit=" ms", study=BASE_STUDY, of=_edge_alone),
+    Goal(
+        "added by the edge to 10 kB without a model",
+        0.3,
+        unit=" ms",
+        study=BASE_STUDY,
+        of=_edge_alone,
+        why="Two sockets more, and of gRPC its frames and headers are read and made anew.",
+    ),
     Goal(
         "light Triton over ONNX Runtime in process, batch 1",
         1.5,
         unit=" ms",
         study=SHM_STUDY,
         of=partial(_triton, 1),
-        why="Triton reads the tensor from a socket and copies it into memory that its Python process has too, and the"
-        " answer goes back the same way.",
     ),
-    Goal("light Triton / ONNX Runtime in process, batch 32", 1.05, study=SHM_STUDY, of=partial(_triton, 32)),
+    Goal(
+        "light Triton / ONNX Runtime in process, batch 32",
+        1.05,
+        study=SHM_STUDY,
+        of=partial(_triton, 32),
+        why="Triton reads the tensor from a socket and copies it into memory that its Python process has too. In shared"
+        " memory the same batch takes less ([shm](studies/shm.md)).",
+    ),
     Goal("onnx-grpc / onnx-http, time", 1.02, study=FIVEWAY, of=partial(_protocols, False)),
     Goal("onnx-grpc / onnx-http, CPU of everything", 1.02, study=FIVEWAY, of=partial(_protocols, True)),
     Goal(
@@ -320,7 +342,8 @@ def page(paths: Sequence[Path]) -> str:
         f" {verdicts.count(NOT_SHOWN)} not shown, {verdicts.count('')} not measured.** They say what"
         " the stack costs beside other ways to serve the same model, on two cores of a CPU."
         f" *{MET}* and *{MISSED}* are by the whole 95 % interval, or by the estimate"
-        f" where there is none; *{NOT_SHOWN}*: the interval has the goal in it.",
+        f" where there is none; *{NOT_SHOWN}*: the interval has the goal in it. Each is as of its result's date: what"
+        " was made faster since is not in it.",
         md.table(Table(["what", "goal", "measured", "", "result"], lines, left=5)),
         md.items(
             (f"{goal.says}: {goal.why}" for goal in GOALS if goal.why and (goal.says, MISSED) in judged),

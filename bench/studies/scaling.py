@@ -6,6 +6,7 @@ from bench import words
 from bench.figures import digits
 from bench.measure.measured import Cell
 from bench.result import Result
+from bench.studies.format import SERVER
 from bench.studies.study import MEDIAN, PER_SECOND, Measure, Study, cross
 from locustfiles.study_routes.scaling import ROWS
 
@@ -43,6 +44,7 @@ SCALING = Study(
         ("typed-grpc", "torchserve-grpc"): "gateway",
         ("typed-http", "typed-grpc"): "transcoding",
         ("jpeg-http", "torchserve-http"): "server",
+        SERVER: "server",
     },
     measures=(Measure("images per second", PER_SECOND), MEDIAN),
     columns=("users",),
