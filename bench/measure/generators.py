@@ -8,6 +8,7 @@ meter.py has of a load process; its answers are not checked beyond their status,
 
 import contextlib
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -109,8 +110,7 @@ class Load:
         for process in self._running:
             assert process.stdin
             with contextlib.suppress(OSError):  # it has ended: its line says why
-                process.stdin.write("go\n")
-                process.stdin.flush()
+                os.write(process.stdin.fileno(), b"go\n")  # a buffer would keep it, and fail again when it is closed
         return [share(self._program.name, line) for line in self._lines(self._window.seconds + DRAIN_S)]
 
     def _start(self, command: Sequence[str]) -> "subprocess.Popen[str]":

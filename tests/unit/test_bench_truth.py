@@ -244,7 +244,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, s
         (GRPC_CELL, None, "raw cannot be started"),
         (HTTP_CELL, "print('usage', file=sys.stderr); sys.exit('unable to connect')", "status 1: unable to connect"),
         (GRPC_CELL, "sys.exit(2)", "go ended early, or was killed after its time: without a word"),
-        (GRPC_CELL, "print('idle'); print({})", "go printed something else than its numbers"),
+        (GRPC_CELL, "os.close(0); print('idle'); print({})", "go printed something else than its numbers"),
         (HTTP_CELL, f"print({output({1000: 5}, gone=3, x=1)!r})", "4 calls failed, most with gone"),
         (HTTP_CELL, f"print({output({})!r})", "no call ended"),
     ],
