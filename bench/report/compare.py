@@ -92,7 +92,7 @@ def compare(a: Result, b: Result, allow: Collection[str] = ()) -> Comparison:
     """Set `b` against `a`, both as results.load() gives them; ResultError for an unknown factor in `allow`."""
     if unknown := sorted(set(allow) - set(NAMES)):
         raise ResultError(f"no factor {unknown[0]}: choose from {', '.join(NAMES)}")
-    differ = dict(_differences(a, b)) | dict(_cell_differences(results.rows(a), results.rows(b)))
+    differ = _differ(a, b)
     if refused := {name: values for name, values in differ.items() if name not in allow}:
         return Comparison(refused, [])
     said = [DRIFT, *(f"{ALLOWED}: {_difference(name, values)}" for name, values in differ.items())]
@@ -138,7 +138,7 @@ def in_turn(pairs: Sequence[tuple[Result, Result]], allow: Collection[str] = ())
     """Set the second of each pair against its first. What may differ within a pair may not differ from pair to pair:
     then it is a refused Comparison. Raises ResultError as `compare` does."""
     every = [compare(a, b, allow) for a, b in pairs]
-    every += [compare(pairs[0][side], pair[side]) for pair in pairs for side in (0, 1)]
+    every += [compare(pairs[0][side], pair[side]) for pair in pairs[1:] for side in (0, 1)]
     if refused := next((one for one in every if one.refused), None):
         return refused
     ratios: dict[str, dict[str, Interval]] = {}
@@ -161,11 +161,16 @@ def in_turn(pairs: Sequence[tuple[Result, Result]], allow: Collection[str] = ())
         "machine": first.environment.machine,
         "model": first.environment.model.name,
     }
-    return InTurn(about, dict(_differences(*pairs[0])), ratios)
+    return InTurn(about, _differ(*pairs[0]), ratios)
 
 
 def _difference(factor: str, values: tuple[str, str]) -> str:
     return f"{factor}: {values[0]} against {values[1]}"
+
+
+def _differ(a: Result, b: Result) -> dict[str, tuple[str, str]]:
+    """Every factor that differs, of the runs and of their cells, with both values."""
+    return dict(_differences(a, b)) | dict(_cell_differences(results.rows(a), results.rows(b)))
 
 
 def _differences(a: Result, b: Result) -> Iterator[tuple[str, tuple[str, str]]]:

@@ -95,11 +95,11 @@ def _at(result: Result, name: str, **factors: Any) -> Row | None:
     return next((row for row in found if all(row[factor] == value for factor, value in wanted.items())), None)
 
 
-def _ratio(result: Result, a: str, b: str, measure: str = P50, **factors: Any) -> tuple[Ratio, Row] | None:
-    """a / b, taken within blocks, and b's row, in the cell that `_at` finds."""
+def _ratio(result: Result, a: str, b: str, **factors: Any) -> tuple[Ratio, Row] | None:
+    """a / b of the medians, taken within blocks, and b's row, in the cell that `_at` finds."""
     rows = _at(result, a, **factors), _at(result, b, **factors | ({"target": DIRECT} if a == b else {}))
     ids = [row and row["id"] for row in rows]
-    found = next((one for one in result.analysis.ratios if [one.a, one.b] == ids and one.measure == measure), None)
+    found = next((one for one in result.analysis.ratios if [one.a, one.b] == ids and one.measure == P50), None)
     return (found, rows[1]) if found and rows[1] else None
 
 

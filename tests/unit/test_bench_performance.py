@@ -16,7 +16,7 @@ from bench.result import Interval
     ],
 )
 def test_a_goal_is_met_by_the_whole_interval(value: Interval, most: str, least: str) -> None:
-    """By the estimate where there is none; 1.5 at most, and at least."""
+    """The limit is 1.5, as the most and as the least. Without an interval the estimate decides."""
     assert Goal("", most=1.5).met(value) == most
     assert Goal("", least=1.5).met(value) == least
 
