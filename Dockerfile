@@ -47,13 +47,11 @@ RUN apt-get update \
     && rm -rf /var/lib/apt/lists/*
 # Threads are PyTorch's own (COMPUTE_THREADS): those of OpenBLAS would come on top. They wait for each other in every layer,
 # spinning: the library's 300,000 turns are a third of a millisecond, which other programs of the machine lack (decision 20).
-# The MALLOC settings keep large batches from page-faulting
-# (measured: 67 -> 22 CPU-ms per image at batch 32). One arena: glibc gives each further thread one of 64 MiB heaps and
-# returns a heap as soon as it is empty, so a model in a worker thread would fault 3,500 times per image from batch 13 on.
+# The MALLOC settings keep a model's memory from being returned and page-faulted anew for each photo (measured: 67 -> 22
+# CPU-ms per image at batch 32).
 ENV OPENBLAS_NUM_THREADS=1 \
     OMP_NUM_THREADS=1 \
     GOMP_SPINCOUNT=10000 \
-    MALLOC_ARENA_MAX=1 \
     MALLOC_MMAP_MAX_=0 \
     MALLOC_TRIM_THRESHOLD_=8000000000 \
     MALLOC_TOP_PAD_=268435456

@@ -3,5 +3,5 @@
 from pathlib import Path
 
 ENGINE = Path("/tmp/engine.json")
-"""What computes in TorchServe and in the peers, as gateways.upstreams.torch.engine says it: scripts/host-facts reads
-it."""
+"""What computes in TorchServe and in the peers, as gateways.upstreams.torchscript.engine says it:
+scripts/host-facts reads it."""

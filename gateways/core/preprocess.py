@@ -1,6 +1,7 @@
 """From JPEG bytes to the model's input tensor: the one preprocessing that every route shares."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -28,21 +29,29 @@ class Preprocess:
         if self.interpolation not in _RESAMPLING:
             raise ValueError(f"interpolation must be one of {', '.join(_RESAMPLING)}, got {self.interpolation!r}")
 
-    def tensor(self, jpeg: bytes, *, name: str = "image") -> npt.NDArray[np.float32]:
-        """float32 [3, crop, crop], C-contiguous. Raises ServeError as `decoded` does."""
+    def tensor(self, jpeg: bytes, *, name: str = "image", channels_last: bool = False) -> npt.NDArray[np.float32]:
+        """float32 [3, crop, crop], C-contiguous; or `channels_last`, a view of [crop, crop, 3], as PyTorch wants it.
+        Raises ServeError as `decoded` does."""
         with decoded(jpeg, min_side=self.resize, name=name) as image:
-            return self.of(image)
+            tensor = self._of(image)
+        return tensor if channels_last else np.ascontiguousarray(tensor)
 
     def of(self, image: Image.Image) -> npt.NDArray[np.float32]:
         """The same tensor from a decoded RGB image."""
-        pixels = np.asarray(self._square(image), dtype=np.float32)
-        tensor = np.ascontiguousarray(pixels.transpose(2, 0, 1))
-        mean = np.asarray(self.mean, dtype=np.float32).reshape(3, 1, 1)
-        std = np.asarray(self.std, dtype=np.float32).reshape(3, 1, 1)
-        tensor /= np.float32(255)
-        tensor -= mean
-        tensor /= std
-        return tensor
+        return np.ascontiguousarray(self._of(image))
+
+    def _of(self, image: Image.Image) -> npt.NDArray[np.float32]:
+        rows = np.asarray(self._square(image)).reshape(self.crop, -1)
+        scale, offset = self._row
+        tensor = np.multiply(rows, scale, dtype=np.float32)
+        tensor += offset
+        return tensor.reshape(self.crop, self.crop, 3).transpose(2, 0, 1)
+
+    @cached_property
+    def _row(self) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+        """What a row of pixels, 0 to 255, is multiplied by, and what is added then: (x / 255 - mean) / std."""
+        mean, std = np.tile(self.mean, self.crop), np.tile(self.std, self.crop)
+        return (1 / (255 * std)).astype(np.float32), (-mean / std).astype(np.float32)
 
     def _square(self, image: Image.Image) -> Image.Image:
         """The crop x crop centre of the resized image, in one pass.

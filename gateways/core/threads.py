@@ -1,5 +1,4 @@
-"""How many threads compute a batch, and how many photos on a CPU: one number each for every engine, so that comparing
-engines is not comparing cores.
+"""How many threads compute a batch: one number for every engine, so that comparing engines is not comparing cores.
 
 Standard library only.
 """
@@ -13,9 +12,6 @@ from pathlib import Path
 
 CORES = sorted(os.sched_getaffinity(0))
 """Of this process when it started: a thread that own_cores() has bound has one of them."""
-
-CPU_AT_ONCE = 8
-"""Photos that a CPU computes together where more wait: of more each takes as long, and their memory stays taken."""
 
 
 def compute_threads() -> int:
@@ -54,11 +50,6 @@ def own_cores() -> Iterator[None]:
     if len(computing) == len(CORES):
         for thread, core in zip(computing, CORES, strict=True):
             os.sched_setaffinity(thread, {core})
-
-
-def any_core() -> None:
-    """Undo own_cores() for the calling thread, which a bound thread started and so bound to the same core."""
-    os.sched_setaffinity(0, CORES)
 
 
 def _threads() -> set[int]:

@@ -16,8 +16,12 @@ from gateways.jpeg_http.app import create_app
 from gateways.jpeg_http.served import Served
 from gateways.web.server import serve
 
+SWITCH_S = 0.0005
+
 
 def main() -> None:
+    # A thread that computes asks for the interpreter's lock many times a photo: it need not wait 5 ms each time.
+    sys.setswitchinterval(SWITCH_S)
     logging.getLogger("python_multipart").setLevel(logging.ERROR)  # it warns about errors that the client is told of
     try:
         followed = Followed(ARTIFACTS, partial(Served, ARTIFACTS))

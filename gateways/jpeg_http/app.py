@@ -16,9 +16,10 @@ from typing import Any
 
 import orjson
 from fastapi import FastAPI, Request, Response
+from fastapi.routing import APIRoute
 from fastapi_offline import FastAPIOffline
 from starlette.requests import ClientDisconnect
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gateways.core.answer import Prediction
 from gateways.core.errors import ServeError, Status
@@ -32,7 +33,7 @@ from gateways.jpeg_http import body, schema
 from gateways.jpeg_http.served import Served
 from gateways.upstreams.torch import TorchPredictor
 from gateways.web.admission import Admission
-from gateways.web.errors import handle_errors
+from gateways.web.errors import handle_errors, serve_error
 from gateways.web.timed import Timed, stages_of
 
 TIMEOUT_S = 30.0
@@ -74,7 +75,29 @@ def create_app(followed: Followed[Served]) -> ASGIApp:
     )
     handle_errors(app, what_there_is="GET /docs lists what there is")
     _add_routes(app, followed)
-    return Timed(Admission(app))
+    return Timed(Admission(_Direct(app)))
+
+
+class _Direct:
+    """Calls the endpoint of a path itself: FastAPI's way to it, which none of them needs, takes as long as all else
+    that Python does for a photo (docs/decisions/0026-...)."""
+
+    def __init__(self, app: FastAPI) -> None:
+        self._app = app
+        routes = [route for route in app.routes if isinstance(route, APIRoute)]
+        self._endpoints = {(method, route.path): route.endpoint for route in routes for method in route.methods or ()}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        endpoint = self._endpoints.get((scope.get("method", ""), scope.get("path", "")))
+        if not endpoint:
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope, receive)
+        try:
+            response = await endpoint(request)
+        except Exception as error:
+            response = await serve_error(request, error)
+        await response(scope, receive, send)
 
 
 def _photos(predictor: TorchPredictor) -> dict[str, object]:
@@ -159,15 +182,21 @@ def _add_routes(app: FastAPI, followed: Followed[Served]) -> None:
 
 async def _unless_gone[T](request: Request, work: Coroutine[Any, Any, T]) -> T:
     """The result of `work`, which is cancelled when the client closes its connection first."""
-    task = asyncio.ensure_future(work)
-    gone = asyncio.ensure_future(request.receive())  # the body is read: what comes next is the disconnect
-    try:
-        await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
-        if not task.done():
-            raise ClientDisconnect
-        return task.result()
-    finally:
+    task, gone = asyncio.current_task(), asyncio.ensure_future(request.receive())  # after the body: the disconnect
+
+    def cancel(_: object) -> None:
+        assert task
         task.cancel()
+
+    gone.add_done_callback(cancel)
+    try:
+        return await work
+    except asyncio.CancelledError:
+        if gone.done() and task and not task.uncancel():
+            raise ClientDisconnect from None
+        raise
+    finally:
+        gone.remove_done_callback(cancel)
         gone.cancel()
 
 

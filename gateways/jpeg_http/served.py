@@ -6,7 +6,8 @@ from gateways.core import metrics
 from gateways.core.errors import ServeError, Status
 from gateways.core.manifest import Manifest
 from gateways.core.serving import Serving
-from gateways.upstreams.torch import TorchPredictor, give_back_memory
+from gateways.upstreams.torch import TorchPredictor
+from gateways.upstreams.torchscript import give_back_memory
 
 
 class Served:

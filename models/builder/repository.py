@@ -12,7 +12,6 @@ from google.protobuf.json_format import ParseDict
 from google.protobuf.text_format import MessageToString
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
-from gateways.core.threads import CPU_AT_ONCE
 from models.builder.currency import Accelerator, Precision
 from models.builder.spec import ImageSpec
 
@@ -21,7 +20,8 @@ MAX_BATCH = 32
 # can form together. The first run builds TensorRT's engine; CUDA looks for the fastest convolution once per shape.
 WARM_BATCHES = (*range(1, 17), MAX_BATCH)
 
-
+CPU_AT_ONCE = 8
+"""Photos that a CPU computes together where more wait: of more each takes as long, and their memory stays taken."""
 BATCHING = {"max_queue_delay_microseconds": 0}
 """A batch is made of the requests that are waiting when the model is free; none is delayed for others. No queue policy:
 with one, the last requests of a burst wait half a second (docs/decisions/0023-a-queue-is-bounded-in-time.md)."""

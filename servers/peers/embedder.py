@@ -9,7 +9,7 @@ import orjson
 from gateways.core.manifest import Manifest
 from gateways.core.serving import ARTIFACTS, Serving, ServingError
 from gateways.core.text import unbase64
-from gateways.upstreams.torch import Model, Tensor, pick_device
+from gateways.upstreams.torchscript import Model, Tensor, pick_device
 from servers import ENGINE
 
 
@@ -31,12 +31,12 @@ class Embedder:
         ENGINE.write_bytes(orjson.dumps(self._model.engine | {"instances": instances}))
 
     def tensor(self, text: str) -> Tensor:
-        """[1, 3, H, W] of a photo in base64."""
-        return self._preprocess.tensor(unbase64(text, "image"))[None]
+        """[3, H, W] of a photo in base64."""
+        return self._preprocess.tensor(unbase64(text, "image"), channels_last=True)
 
     def embeddings(self, tensors: Sequence[Tensor]) -> Tensor:
         """[N, D] of these, computed as one batch."""
-        return np.stack([one.embedding for one in self._model(tensors)])
+        return np.stack([one.embedding for one in self._model.tensors(tensors)])
 
     def answers(self, tensors: Sequence[Tensor]) -> list[bytes]:
         """The JSON for each of these, computed as one batch."""

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from gateways.core.threads import compute_threads
-from gateways.upstreams.torch import Tensor
+from gateways.upstreams.torchscript import Tensor
 from servers.peers import PATH, PORT
 from servers.peers.embedder import Embedder
 

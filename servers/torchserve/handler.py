@@ -11,32 +11,26 @@ TorchServe demands that a handler's module defines exactly one class.
 
 import logging
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import orjson
 
 from gateways.core.answer import Prediction
-from gateways.core.errors import ServeError, Status, told
+from gateways.core.errors import ServeError, Status
 from gateways.core.manifest import Manifest
 from gateways.core.serving import ARTIFACTS
 from gateways.core.text import parsed_json, unbase64
-from gateways.core.threads import any_core, available_cores
 from gateways.core.timing import Stages
-from gateways.upstreams.torch import Model, give_back_memory, pick_device
+from gateways.upstreams.torchscript import Model, Tensor, give_back_memory, pick_device
 from servers import ENGINE
 from servers.torchserve import ANSWERED, RETIRED
 
 JSON = "application/json"
 EXAMPLE = '{"image": "<base64>"}'
 TAKEN = ("", "image/jpeg", "application/octet-stream", "multipart/form-data", JSON)
-
-log = logging.getLogger(__name__)
 
 
 def jpeg_of(fields: Mapping[str, Any], content_type: str) -> bytes:
@@ -78,10 +72,8 @@ class JpegHandler:
         self._manifest = Manifest.load(ARTIFACTS, context.model_name)
         archive = Path(context.system_properties["model_dir"])
         self._path = archive / context.manifest["model"]["serializedFile"]
-        self._batch_size = context.system_properties["batch_size"]
         self._model: Model | None = None
         self._load()
-        self._decoders = ThreadPoolExecutor(available_cores(), "decode", any_core)
 
     def handle(self, data: list[Mapping[str, Any]], context: Any) -> list[bytes]:
         """One JSON answer per request, in order; status and Server-Timing are set on the context."""
@@ -89,10 +81,9 @@ class JpegHandler:
         types = [_header(context.get_all_request_header(i), "content-type") for i in range(len(data))]
         if (retired := RETIRED / self._manifest.model).exists():
             retired.touch()
-            answers: list[Any] = [self._refuse()] * len(data)
+            answers: list[Prediction | ServeError] = [self._refuse()] * len(data)
         else:
-            answers = list(self._decoders.map(self._decode, data, types, stages))
-            self._predict(answers, stages)
+            answers = self._predict(data, types, stages)
         bodies = []
         for i, answer in enumerate(answers):
             with stages[i].stage("encode"):
@@ -106,7 +97,7 @@ class JpegHandler:
     def _load(self) -> Model:
         """The model, which is loaded first if it never was or has been retired."""
         if not self._model:
-            self._model = Model(self._path, self._manifest, pick_device(), self._batch_size, bound=True)
+            self._model = Model(self._path, self._manifest, pick_device())
             ENGINE.write_bytes(orjson.dumps(self._model.engine))
         return self._model
 
@@ -117,27 +108,21 @@ class JpegHandler:
         text = f"model not available: {self._manifest.model} is not served any more, another model was swapped in"
         return ServeError(Status.NOT_FOUND, text)
 
-    def _decode(
-        self, fields: Mapping[str, Any], content_type: str, stages: Stages
-    ) -> npt.NDArray[np.float32] | ServeError:
-        """The input tensor [1, 3, H, W], or the error: it must not reach the other requests of the batch."""
-        try:
-            with stages.stage("preprocess"):
-                return self._manifest.preprocess.tensor(jpeg_of(fields, content_type))[None]
-        except Exception as error:
-            return told(error, log, "decode failed")
-
-    def _predict(self, answers: list[Any], stages: Sequence[Stages]) -> None:
-        """Replace each tensor by its Prediction, all as one batch; errors stay at their places."""
+    def _predict(
+        self, data: Sequence[Mapping[str, Any]], types: Sequence[str], stages: Sequence[Stages]
+    ) -> list[Prediction | ServeError]:
+        """One per request: an error must not reach the other requests of the batch."""
         model = self._load()
-        if good := [i for i, item in enumerate(answers) if not isinstance(item, ServeError)]:
-            start = perf_counter()
-            predictions = model([answers[i] for i in good])
-            ms = (perf_counter() - start) * 1e3
-            for i, prediction in zip(good, predictions, strict=True):
-                answers[i] = prediction
-                stages[i].add("compute", ms)
+        found = model.answers([partial(self._tensor, *one) for one in zip(data, types, strict=True)])
+        for request in stages:
+            request.add("preprocess", found.preprocess_s * 1e3)
+            request.add("compute", found.compute_s * 1e3)
+        if any(isinstance(one, Prediction) for one in found.found):
             ANSWERED.touch()
+        return found.found
+
+    def _tensor(self, fields: Mapping[str, Any], content_type: str) -> Tensor:
+        return self._manifest.preprocess.tensor(jpeg_of(fields, content_type), channels_last=True)
 
     def _encode(self, answer: Prediction | ServeError) -> tuple[bytes, int]:
         """The JSON body and its HTTP status."""

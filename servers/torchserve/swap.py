@@ -27,7 +27,7 @@ QUIET_S = 30.0
 
 def print_model() -> None:
     if os.environ.get("DEVICE", "cpu") not in ("", "cpu"):
-        from gateways.upstreams.torch import pick_device  # it takes PyTorch's import
+        from gateways.upstreams.torchscript import pick_device  # it takes PyTorch's import
 
         pick_device()  # here it is one line and ends the container: a worker that fails is started again for good
     serving = Serving.load()

@@ -1,9 +1,12 @@
-"""The micro-batching predictor: same answers alone and in a crowd, bounded, without work for clients that have gone."""
+"""The model and its queue: same answers alone and in a crowd, bounded, without work for clients that have gone."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,13 +18,18 @@ from gateways.core.serving import ServingError
 from gateways.core.threads import compute_threads
 from gateways.core.timing import Stages
 from gateways.upstreams import torch as upstream
-from gateways.upstreams.torch import Model, TorchPredictor, pick_device
+from gateways.upstreams.torch import TorchPredictor
+from gateways.upstreams.torchscript import Model, engine, pick_device
 from tests.unit.tiny_model import Gate, build, gated, jpeg
 from tests.unit.upstream_servers import SIDE, until
 
+PROFILER = threading.Lock()
+"""It looks at one thread at a time."""
+
 
 @pytest.fixture
-async def predictor(tmp_path: Path) -> AsyncIterator[TorchPredictor]:
+async def predictor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[TorchPredictor]:
+    monkeypatch.setenv("COMPUTE_THREADS", "2")
     async with TorchPredictor(build(tmp_path)) as predictor:
         yield predictor
 
@@ -41,51 +49,66 @@ async def ask(predictor: TorchPredictor, *jpegs: bytes, timeout: float | None = 
     return await predictor.predict(jpegs, stages=Stages(), timeout=timeout)
 
 
-async def test_a_crowd_is_batched_and_every_caller_gets_its_own_answer(predictor: TorchPredictor) -> None:
-    """What waits while the model is busy becomes as few batches as it can be; answers do not cross."""
+async def test_a_crowd_is_shared_out_and_every_caller_gets_its_own_answer(predictor: TorchPredictor) -> None:
+    """Each thread takes its share of what waits, and no more than four; answers do not cross."""
     alone = [(await ask(predictor, jpeg(seed)))[0] for seed in range(20)]
     async with busy(predictor) as gate:
         crowd = [asyncio.create_task(ask(predictor, jpeg(seed))) for seed in range(20)]
         await until(lambda: len(predictor._queue) == 20)
         gate.open()
         together = [(await task)[0] for task in crowd]
-    assert gate.sizes == [1, 8, 8, 4]
+    assert sorted(gate.sizes) == sorted([1, 4, 4, 4, 4, 2, 1, 1])
     for one, other in zip(alone, together, strict=True):
         assert np.allclose(one.embedding, other.embedding, atol=1e-6)
         assert [c.index for c in one.classes] == [c.index for c in other.classes]
 
 
-async def test_a_batch_is_whole_requests(predictor: TorchPredictor) -> None:
-    """Up to 8 images, or one larger request: none is split, none overtakes."""
-    tasks: list[asyncio.Task[list[Prediction]]] = []
+async def test_large_requests_are_answered_in_order(predictor: TorchPredictor) -> None:
+    """Their photos are computed by several threads, and with those of others."""
+    alone = [(await ask(predictor, jpeg(seed)))[0].embedding for seed in range(29)]
+    counts, tasks = (20, 5, 3, 1), list[asyncio.Task[list[Prediction]]]()
     async with busy(predictor) as gate:
-        for count in (20, 5, 3, 1):
-            tasks.append(asyncio.create_task(ask(predictor, *[jpeg()] * count)))
-            await until(lambda: len(predictor._queue) == len(tasks))
+        for count in counts:
+            tasks.append(asyncio.create_task(ask(predictor, *map(jpeg, range(count)))))
+        await until(lambda: len(predictor._queue) == len(tasks))
         gate.open()
-        assert [len(await task) for task in tasks] == [20, 5, 3, 1]
-    assert gate.sizes == [1, 20, 8, 1]
+        for count, task in zip(counts, tasks, strict=True):
+            assert np.allclose([one.embedding for one in await task], alone[:count], atol=1e-6)
+    assert sum(gate.sizes) == 1 + sum(counts)
 
 
-async def test_a_cpu_computes_in_parts_of_few_sizes(predictor: TorchPredictor) -> None:
-    """Each compiled by oneDNN's fuser; the answers are those of the photos alone, in order."""
-    model, sizes, ran = predictor._model._model, list[int](), set[str]()
+async def test_a_photo_has_one_thread_and_one_that_is_alone_all(predictor: TorchPredictor) -> None:
+    """Each by a model that was compiled for as many by oneDNN's fuser."""
+    ran, model = dict[tuple[int, int], set[str]](), predictor._model
+    for name in ("_whole", "_single"):
+        setattr(model, name, partial(_profiled, getattr(model, name), ran))
+    alone, *_ = await ask(predictor, jpeg())
+    assert [*ran] == [(1, 2)]
+    for one in await ask(predictor, *[jpeg()] * 8):
+        assert np.allclose(alone.embedding, one.embedding, atol=1e-6)
+    assert [*ran] == [(1, 2), (1, 1)]
+    for events in ran.values():
+        assert "LlgaPartition_" in events
+        assert "aten::_convolution" not in events
 
-    def seen(part: torch.Tensor) -> list[torch.Tensor]:
-        sizes.append(len(part))
-        with torch.profiler.profile() as profile:
-            outputs: list[torch.Tensor] = model(part)
-        ran.update(event.key.rstrip("0123456789") for event in profile.key_averages())
-        return outputs
 
-    predictor._model._model = seen
-    alone = [(await ask(predictor, jpeg(seed)))[0] for seed in range(23)]
-    together = await ask(predictor, *map(jpeg, range(23)))
-    assert sizes == [1] * 23 + [4] * 5 + [2, 1]
-    assert "LlgaPartition_" in ran
-    assert "aten::_convolution" not in ran
-    for one, other in zip(alone, together, strict=True):
-        assert np.allclose(one.embedding, other.embedding, atol=1e-6)
+def _profiled(model: Any, ran: dict[tuple[int, int], set[str]], batch: torch.Tensor) -> list[torch.Tensor]:
+    """The model's outputs; `ran` has what ran, by the size of the batch and the threads of PyTorch."""
+    with PROFILER, torch.profiler.profile() as profile:
+        outputs: list[torch.Tensor] = model(batch)
+    events = {event.key.rstrip("0123456789") for event in profile.key_averages()}
+    ran.setdefault((len(batch), torch.get_num_threads()), set()).update(events)
+    return outputs
+
+
+async def test_a_model_that_breaks_fails_those_it_computed(predictor: TorchPredictor) -> None:
+    """Without its words; the next request is answered."""
+    with gated(predictor) as gate:
+        gate._answers = partial(next, iter(()))
+        gate.open()
+        with pytest.raises(ServeError) as caught:
+            await ask(predictor, *[jpeg()] * 9)
+    assert caught.value.status is Status.INTERNAL
 
 
 async def test_a_cancelled_caller_leaves_no_work(predictor: TorchPredictor) -> None:
@@ -124,9 +147,8 @@ async def test_a_hung_model_is_a_timeout_and_not_a_hang(predictor: TorchPredicto
 
 async def test_a_bad_image_fails_its_request_only(predictor: TorchPredictor) -> None:
     """The message names the first bad image; requests beside it are answered."""
-    results = await asyncio.gather(
-        ask(predictor, jpeg(), b"one", b"two"), ask(predictor, jpeg()), return_exceptions=True
-    )
+    bad = [jpeg(), b"one", b"two", *[jpeg()] * 20]
+    results = await asyncio.gather(ask(predictor, *bad), ask(predictor, jpeg()), return_exceptions=True)
     assert isinstance(results[0], ServeError)
     assert results[0].message.startswith("images[1] is not a JPEG")
     assert isinstance(results[1], list)
@@ -150,14 +172,14 @@ def test_the_precision_is_the_models_and_the_devices(
     monkeypatch.setenv("PRECISION", asked)
     exact, built = (build(tmp_path / name, fp16=half) for name, half in (("exact", False), ("built", fp16)))
     cpus = torch.device("cpu")
-    wanted, model = (Model(one.directory / "model.pt", one, cpus, 2) for one in (exact, built))
+    wanted, model = (Model(one.directory / "model.pt", one, cpus) for one in (exact, built))
     tf32 = asked not in ("", "fp32")
     assert (torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32) == (tf32, tf32)
     assert model.engine == {"device": "cpu", "precision": cpu, "threads": compute_threads()}
-    on_gpu = upstream.engine(torch.device("cuda"), half=fp16)
+    on_gpu = engine(torch.device("cuda"), half=fp16)
     assert on_gpu == {"device": "cuda", "precision": cuda, "threads": None}
-    photo = np.random.default_rng(0).normal(size=(1, 3, SIDE, SIDE)).astype(np.float32)
-    (answer,), (near,) = model([photo]), wanted([photo])
+    photo = np.random.default_rng(0).normal(size=(3, SIDE, SIDE)).astype(np.float32)
+    (answer,), (near,) = model.tensors([photo]), wanted.tensors([photo])
     assert answer.embedding.dtype == np.float32
     assert np.allclose(answer.embedding, near.embedding, atol=1e-3)
     assert np.array_equal(answer.embedding, near.embedding) == (not fp16)

@@ -2,18 +2,17 @@
 
 import io
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from PIL import Image
 
-from gateways.core.answer import Prediction
 from gateways.core.manifest import Manifest
 from gateways.upstreams.torch import TorchPredictor
+from gateways.upstreams.torchscript import Answers, Photo
 from models.builder import half
 from tests.unit.upstream_servers import DIM, LABELS, SIDE, Kind, manifest, write
 from tests.unit.upstream_servers import MODEL as MODEL
@@ -45,28 +44,27 @@ def build(artifacts: Path, kind: Kind = "classifier", name: str = MODEL, *, fp16
 
 
 class Gate:
-    """Holds the model's thread at its next batch, and sees every batch that passes."""
+    """Holds the model's threads at what they take next, and sees how many photos it is."""
 
-    def __init__(self, model: Any) -> None:
-        self._model = model
+    def __init__(self, answers: Callable[..., Answers]) -> None:
+        self._answers = answers
         self._open = threading.Event()
         self.open = self._open.set
         self.entered = threading.Event()
         self.sizes: list[int] = []
 
-    def __call__(self, tensors: Sequence[Any]) -> list[Prediction]:
-        self.sizes.append(sum(len(tensor) for tensor in tensors))
+    def __call__(self, model: torch.jit.ScriptModule, photos: Sequence[Photo]) -> Answers:
+        self.sizes.append(len(photos))
         self.entered.set()
         assert self._open.wait(60)
-        answers: list[Prediction] = self._model(tensors)
-        return answers
+        return self._answers(model, photos)
 
 
 @contextmanager
 def gated(predictor: TorchPredictor) -> Iterator[Gate]:
     """The predictor with a gate before its model; from the end on it is open, whatever happened."""
-    gate = Gate(predictor._model)
-    predictor._model = gate  # type: ignore[assignment]
+    gate = Gate(predictor._model._answers)
+    predictor._model._answers = gate  # type: ignore[method-assign]
     try:
         yield gate
     finally:
