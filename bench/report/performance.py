@@ -223,17 +223,16 @@ GOALS = (
         least=1.2,
         study=PEERS_STUDY,
         of=partial(_peers, False),
-        why="The model takes nearly all of the time, and the peers compute it by the same code. LitServe has a model"
-        " for each core with one thread, which waits for nobody. The JPEG server computes a batch with both cores,"
-        " which is what a single caller wants.",
+        why="The model takes nearly all of the CPU time, and the peers compute it by the same code. LitServe and Ray"
+        " Serve do not rest while another is measured: the result's report says what they take of the two cores.",
     ),
     Goal(
         "the same with a model that does next to nothing",
         least=2,
         study=PEERS_STUDY,
         of=partial(_peers, True),
-        why="Likely, and not shown: the JPEG server is one Python process, in which one thread at a time runs Python;"
-        " each of the peers has a process for each core.",
+        why="Half of the CPU time that is left is Pillow's resize and the decoding of the JPEG, which the peers do by"
+        " the same code ([decision 26](decisions/0026-a-photo-has-one-thread.md)).",
     ),
     Goal("JPEG server, CPU per image, batch 32 / batch 1", 1.05, study=FIVEWAY, of=_batched),
     Goal(

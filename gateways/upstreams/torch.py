@@ -14,8 +14,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Self
 
-import numpy as np
-
 from gateways.core.answer import Prediction
 from gateways.core.errors import ServeError, Status, told
 from gateways.core.image import check_count
@@ -63,10 +61,12 @@ class TorchPredictor:
         self._busy = 0  # of what the model computes at once
         self._line = Line()
         self._told_batch = told_batch
+        self._model: Model | None = None
 
     @property
     def engine(self) -> Mapping[str, str | int | None]:
         """What computes here, once the model is loaded."""
+        assert self._model
         return self._model.engine
 
     @property
@@ -82,7 +82,8 @@ class TorchPredictor:
 
     async def __aexit__(self, *_: object) -> None:
         self._queue.clear()
-        self._model.close()
+        if self._model:
+            self._model.close()
         self._decoders.shutdown(wait=False, cancel_futures=True)
 
     async def predict(self, jpegs: Sequence[bytes], *, stages: Stages, timeout: float | None) -> list[Prediction]:
@@ -99,14 +100,14 @@ class TorchPredictor:
             raise ServeError(Status.TIMEOUT, f"no answer within {timeout} s: send fewer images at once") from None
 
     async def _photos(self, jpegs: Sequence[bytes], stages: Stages) -> list[Photo]:
-        """Each is decoded by the thread that computes it; or now, so that a GPU does not wait for it."""
+        """Each is decoded by the thread that computes it; or before, so that a GPU does not wait for it."""
         names = [f"images[{i}]" for i in range(len(jpegs))] if len(jpegs) > 1 else ["image"]
         preprocess = self.manifest.preprocess
         if self.device.type == "cpu":
             decode = partial(preprocess.tensor, channels_last=True)
             return [partial(decode, jpeg, name=name) for jpeg, name in zip(jpegs, names, strict=True)]
         with stages.stage("preprocess"):
-            return [partial(np.asarray, one) for one in await tensors(self._decoders, preprocess, jpegs, names)]
+            return [*await tensors(self._decoders, preprocess, jpegs, names)]
 
     async def _enqueue(self, photos: Sequence[Photo], stages: Stages) -> list[Prediction]:
         """Raises the ServeError of the first photo that has one."""
@@ -130,6 +131,7 @@ class TorchPredictor:
 
     def _dispatch(self) -> None:
         """Give the model as much of what waits as it can compute now."""
+        assert self._model
         model = self._model
         while self._queue and self._busy < model.at_once:
             waiting = sum(len(work.photos) - work.taken for work in self._queue)

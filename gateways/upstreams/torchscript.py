@@ -25,14 +25,14 @@ from gateways.core.errors import ServeError, told
 from gateways.core.image import MAX_IMAGES
 from gateways.core.manifest import Manifest
 from gateways.core.serving import ServingError
-from gateways.core.threads import compute_threads, own_cores
+from gateways.core.threads import available_cores, compute_threads, own_cores
 
 SHARE = 4
 """Photos that a thread of a CPU takes at once, at most: they are answered together."""
 
 Tensor = npt.NDArray[np.float32]
-Photo = Callable[[], Tensor]
-"""Gives the tensor [3, H, W]. Raises ServeError where there is none."""
+Photo = Tensor | Callable[[], Tensor]
+"""The tensor [3, H, W], or what gives it and raises ServeError where there is none."""
 
 log = logging.getLogger(__name__)
 
@@ -99,6 +99,7 @@ class Model:
         if self.at_once > 1:
             self._apart = ThreadPoolExecutor(self.at_once, "model", torch.set_num_threads, (1,))
             self._single = self._apart.submit(self._compiled, model).result()
+        self._decoders = ThreadPoolExecutor(available_cores(), "decode") if self._gpu else None
 
     def _compiled(self, model: torch.jit.ScriptModule) -> torch.jit.ScriptModule:
         """For threads that have as many helpers as this one."""
@@ -138,7 +139,8 @@ class Model:
 
     def _answers(self, model: torch.jit.ScriptModule, photos: Sequence[Photo]) -> Answers:
         start = time.perf_counter()
-        found = [_tensor(photo) for photo in photos]
+        each = self._decoders.map if self._decoders and callable(photos[0]) else map
+        found = list(each(_tensor, photos))
         decoded = time.perf_counter()
         good = [one for one in found if not isinstance(one, ServeError)]
         computed = iter(self._run(model, good) if good else [])
@@ -170,6 +172,6 @@ def joined(parts: Sequence[Answers], took_s: float) -> Answers:
 
 def _tensor(photo: Photo) -> Tensor | ServeError:
     try:
-        return photo()
+        return photo() if callable(photo) else photo
     except Exception as error:
         return told(error, log, "decode failed")

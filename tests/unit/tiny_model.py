@@ -63,8 +63,10 @@ class Gate:
 @contextmanager
 def gated(predictor: TorchPredictor) -> Iterator[Gate]:
     """The predictor with a gate before its model; from the end on it is open, whatever happened."""
-    gate = Gate(predictor._model._answers)
-    predictor._model._answers = gate  # type: ignore[method-assign]
+    model = predictor._model
+    assert model
+    gate = Gate(model._answers)
+    model._answers = gate  # type: ignore[method-assign]
     try:
         yield gate
     finally:
