@@ -47,6 +47,10 @@ PEERS_STUDY = Study(
     pairs={(OURS, peer): f"server: {name}" for peer, name in NAMES.items()},
     measures=(Measure("images per second", PER_SECOND), MEDIAN),
     columns=("users",),
+    seconds=3.0,
+    warm_s=0.5,
+    blocks=8,
+    turns=True,
     claims=CLAIMS,
     advice=(
         "Where they are the same, the model takes the time: choose by what else a server does for you.",

@@ -145,6 +145,9 @@ class Study:
     blocks: int = 5
     together: Sequence[str] = ("name", "route", "target")
     """See Plan."""
+    turns: bool = False
+    """A visit has several short windows, and the cells that are compared take turns at them: see plan.in_turns(). Their
+    servers have to keep a connection that waits."""
     setting: Sequence[str] = ()
     """Factors whose first value alone the claims are about, where a run has several."""
     pooled_over: Sequence[str] = ()

@@ -100,6 +100,7 @@ TORCHSERVE = Study(
     ),
     pooled_over=("photo", "gather"),
     seconds=1.0,
+    turns=True,
     warm_s=0.5,
     blocks=10,
 )

@@ -2,6 +2,7 @@
 
 from dataclasses import asdict
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -67,3 +68,14 @@ def test_what_a_command_measures(
     several = {name: len({cell[name] for cell in found}) for name in found[0] if name not in ("name", "route")}
     assert len(found) == len({cell.id for cell in planned[0].cells}) == cells
     assert {name: count for name, count in several.items() if count > 1} == factors
+
+
+@pytest.mark.parametrize(("name", "rounds"), [("peers", 12), ("base", 1)])
+def test_windows_come_in_turns_where_a_study_says_so(name: str, rounds: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cells of one comparison share a second that is slow; elsewhere a visit has one window."""
+    measure = Mock(return_value=0)
+    monkeypatch.setattr(commands, "measure", measure)
+    monkeypatch.setattr(commands, "check", lambda *_: None)
+    assert commands.of_study(commands.parse([name])) == 0
+    plan: Plan = measure.call_args.args[0]
+    assert plan.window(plan.cells[0]).rounds == rounds
