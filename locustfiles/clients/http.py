@@ -3,16 +3,22 @@
 FastHttpUser's session costs about as much CPU as the request itself (docs/decisions/0006-the-http-load-client.md).
 """
 
+import select
+import time
 from collections.abc import Mapping
 
 import gevent
 import gevent.socket
+from gevent.monkey import get_original
 from geventhttpclient.response import HTTPConnectionClosed, HTTPParseError, HTTPSocketResponse
 
 from locustfiles.clients import Answer, CallError, Endpoint, Payload
 from locustfiles.clients.sockets import connect
 
 BLOCK = 64 * 1024
+IDLE_S = 1.0
+poll = get_original("select", "poll")
+"""Gevent's would let other users run."""
 
 
 class HttpClient:
@@ -23,6 +29,7 @@ class HttpClient:
         common = {"host": to.host, "user-agent": "fiveway", **to.headers}
         self._head = f"{to.method} {to.path} HTTP/1.1\r\n{_lines(common)}"
         self._socket: gevent.socket.socket | None = None
+        self._used_s = 0.0
 
     def send(self, payload: Payload) -> Answer:
         head = f"{self._head}{_lines(payload.headers)}content-length: {len(payload.body)}\r\n\r\n".encode("latin-1")
@@ -45,6 +52,8 @@ class HttpClient:
         return Answer(body, response.info())
 
     def _exchange(self, head: bytes, body: bytes) -> tuple[HTTPSocketResponse, bytes]:
+        if self._dropped():
+            self.close()
         if self._socket is None:
             self._to.on_connect()
             self._socket = connect(self._to.address)
@@ -54,7 +63,18 @@ class HttpClient:
             self._socket.sendall(head)
             self._socket.sendall(body)
         response = HTTPSocketResponse(self._socket, block_size=BLOCK, method=self._to.method)
-        return response, bytes(response.read())
+        whole = bytes(response.read())
+        self._used_s = time.monotonic()
+        return response, whole
+
+    def _dropped(self) -> bool:
+        """Whether the server has closed a connection that idled, as servers do after 5 s and more. A client then opens
+        another, within its call (RFC 9112, section 9.5)."""
+        if self._socket is None or time.monotonic() - self._used_s < IDLE_S:
+            return False
+        waiting = poll()
+        waiting.register(self._socket.fileno(), select.POLLIN)
+        return bool(waiting.poll(0))
 
     def close(self) -> None:
         if self._socket is not None:
