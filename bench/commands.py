@@ -249,10 +249,10 @@ def of_study(options: argparse.Namespace) -> int:
         seconds, warm_s, blocks = seconds / 6, warm_s / 4, plan.QUICK_BLOCKS
 
     def window(cell: Cell) -> Window:
-        longest = max(seconds, study.least(cell))
+        visit_s = max(seconds, study.least(cell))
         if study.turns and not options.seconds:
-            return replace(plan.in_turns(longest, cell), warm_s=warm_s)
-        return Window(options.seconds or longest, warm_s)
+            return replace(plan.in_turns(visit_s, cell), warm_s=warm_s)
+        return Window(options.seconds or visit_s, warm_s)
 
     blocks = options.blocks or blocks
     return measure(Plan(study.name, tuple(cells), blocks, window, options.seed, together=study.together), options)

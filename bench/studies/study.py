@@ -146,8 +146,7 @@ class Study:
     together: Sequence[str] = ("name", "route", "target")
     """See Plan."""
     turns: bool = False
-    """A visit has several short windows, and the cells that are compared take turns at them: see plan.in_turns(). Their
-    servers have to keep a connection that waits."""
+    """A visit has several short windows, and the cells that are compared take turns at them: see plan.in_turns()."""
     setting: Sequence[str] = ()
     """Factors whose first value alone the claims are about, where a run has several."""
     pooled_over: Sequence[str] = ()

@@ -134,8 +134,9 @@ class Model:
 
     def close(self) -> None:
         """Stop without waiting for a thread that may hang."""
-        for threads in (self._together, self._apart):
-            threads.shutdown(wait=False, cancel_futures=True)
+        for threads in (self._together, self._apart, self._decoders):
+            if threads:
+                threads.shutdown(wait=False, cancel_futures=True)
 
     def _answers(self, model: torch.jit.ScriptModule, photos: Sequence[Photo]) -> Answers:
         start = time.perf_counter()

@@ -35,10 +35,10 @@ class Embedder:
         return self._preprocess.tensor(unbase64(text, "image"), channels_last=True)
 
     def embeddings(self, tensors: Sequence[Tensor]) -> Tensor:
-        """[N, D] of these, computed as one batch."""
+        """[N, D] of these, in order."""
         return np.stack([one.embedding for one in self._model.tensors(tensors)])
 
     def answers(self, tensors: Sequence[Tensor]) -> list[bytes]:
-        """The JSON for each of these, computed as one batch."""
+        """The JSON for each of these."""
         found = [{"embeddings": [one], **self._about} for one in self.embeddings(tensors)]
         return [orjson.dumps(one, option=orjson.OPT_SERIALIZE_NUMPY) for one in found]

@@ -103,6 +103,7 @@ class JpegHandler:
 
     def _refuse(self) -> ServeError:
         if self._model:
+            self._model.close()
             self._model = None
             give_back_memory()
         text = f"model not available: {self._manifest.model} is not served any more, another model was swapped in"
