@@ -108,6 +108,7 @@ class Model:
             torch.jit.enable_onednn_fusion(True)
             torch.jit.set_fusion_strategy([("STATIC", 1)])
         model = torch.jit.freeze(model)
+        give_back_memory()  # what loading took; what the runs take stays
         # TorchScript looks at its first run of a size and compiles for it in the second; the third is as fast as those
         # that follow.
         for n in (1, MAX_IMAGES) if self._gpu else (1,):
