@@ -9,7 +9,6 @@ import logging
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Self
@@ -18,7 +17,6 @@ from gateways.core.answer import Prediction
 from gateways.core.errors import ServeError, Status, told
 from gateways.core.image import check_count
 from gateways.core.manifest import Manifest
-from gateways.core.threads import available_cores
 from gateways.core.timing import Stages
 from gateways.core.waiting import Line
 from gateways.upstreams.calls import tensors
@@ -56,7 +54,6 @@ class TorchPredictor:
         self.last_answer = float("-inf")
         """When the model last answered, on time.monotonic's clock."""
         self.device = pick_device()
-        self._decoders = ThreadPoolExecutor(available_cores(), thread_name_prefix="decode")  # only a GPU needs them
         self._queue: dict[_Work, None] = {}  # ordered, and a cancelled request leaves it in O(1)
         self._busy = 0  # of what the model computes at once
         self._line = Line()
@@ -84,7 +81,6 @@ class TorchPredictor:
         self._queue.clear()
         if self._model:
             self._model.close()
-        self._decoders.shutdown(wait=False, cancel_futures=True)
 
     async def predict(self, jpegs: Sequence[bytes], *, stages: Stages, timeout: float | None) -> list[Prediction]:
         """See gateways.upstreams. OVERLOADED when MAX_WAITING photos are in progress already, or it would wait too
@@ -103,11 +99,12 @@ class TorchPredictor:
         """Each is decoded by the thread that computes it; or before, so that a GPU does not wait for it."""
         names = [f"images[{i}]" for i in range(len(jpegs))] if len(jpegs) > 1 else ["image"]
         preprocess = self.manifest.preprocess
-        if self.device.type == "cpu":
+        assert self._model
+        if not self._model.decoders:
             decode = partial(preprocess.tensor, channels_last=True)
             return [partial(decode, jpeg, name=name) for jpeg, name in zip(jpegs, names, strict=True)]
         with stages.stage("preprocess"):
-            return [*await tensors(self._decoders, preprocess, jpegs, names)]
+            return [*await tensors(self._model.decoders, preprocess, jpegs, names)]
 
     async def _enqueue(self, photos: Sequence[Photo], stages: Stages) -> list[Prediction]:
         """Raises the ServeError of the first photo that has one."""

@@ -32,7 +32,7 @@ SHARE = 4
 
 Tensor = npt.NDArray[np.float32]
 Photo = Tensor | Callable[[], Tensor]
-"""The tensor [3, H, W], or what gives it and raises ServeError where there is none."""
+"""The tensor [3, H, W], or a function that makes it. The function raises ServeError for a bad photo."""
 
 log = logging.getLogger(__name__)
 
@@ -99,7 +99,8 @@ class Model:
         if self.at_once > 1:
             self._apart = ThreadPoolExecutor(self.at_once, "model", torch.set_num_threads, (1,))
             self._single = self._apart.submit(self._compiled, model).result()
-        self._decoders = ThreadPoolExecutor(available_cores(), "decode") if self._gpu else None
+        self.decoders = ThreadPoolExecutor(available_cores(), "decode") if self._gpu else None
+        """The threads that make tensors for a GPU. On a CPU those that compute do."""
 
     def _compiled(self, model: torch.jit.ScriptModule) -> torch.jit.ScriptModule:
         """For threads that have as many helpers as this one."""
@@ -135,13 +136,13 @@ class Model:
 
     def close(self) -> None:
         """Stop without waiting for a thread that may hang."""
-        for threads in (self._together, self._apart, self._decoders):
+        for threads in (self._together, self._apart, self.decoders):
             if threads:
                 threads.shutdown(wait=False, cancel_futures=True)
 
     def _answers(self, model: torch.jit.ScriptModule, photos: Sequence[Photo]) -> Answers:
         start = time.perf_counter()
-        each = self._decoders.map if self._decoders and callable(photos[0]) else map
+        each = self.decoders.map if self.decoders and callable(photos[0]) else map
         found = list(each(_tensor, photos))
         decoded = time.perf_counter()
         good = [one for one in found if not isinstance(one, ServeError)]
