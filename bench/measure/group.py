@@ -18,7 +18,7 @@ from gevent.monkey import get_original
 from locust import runners
 from locust.env import Environment
 
-from bench.measure import counters, generators
+from bench.measure import counters, generators, pauses
 from bench.measure.cells import settings_of
 from bench.measure.launcher import Job, LoadError
 from bench.measure.measured import CLIENT, Cell, Visit, merge, timed_ms
@@ -48,6 +48,8 @@ def visit(job: Job, turns: Iterator[None]) -> Visit:
     """The result of one visit, which has a window in each of its turns. Raises LoadError."""
     cell, result = job.cell, job.result
     route = WAYS[cell.route]
+    server = str(route.direct).partition(":")[0]
+    pauses.let_run(server)
     chosen = settings_of(cell, job.host)
     workers = 1 if cell.policy in (SHARED, PUBLISHED) or cell.gather else min(WORKERS, cell.users)
     load = _by_program if route.format.generator else _by_locust
@@ -65,6 +67,7 @@ def visit(job: Job, turns: Iterator[None]) -> Visit:
         warmed = read()
 
         def measured() -> Turn:
+            pauses.let_run(server)
             before, shares = read(), run()
             return Turn(before, read(), shares)
 

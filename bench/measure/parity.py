@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.measure import pauses
 from bench.measure.cells import settings_of
 from bench.measure.measured import Cell
 from locustfiles import payloads, tensors
@@ -56,6 +57,7 @@ def check(cells: Iterable[Cell], host: str, precisions: Mapping[str, str]) -> di
     (Route.engine) that are known. At each target and photo size of its cells a route is asked for every photo alone,
     and for all in one request of the largest batch.
     """
+    pauses.let_run(pauses.ALL)
     cells = list(cells)
     verdicts = _equal([cell for cell in cells if WAYS[cell.route].asks], host)
     largest: dict[tuple[str, str, str], int] = {}

@@ -2,7 +2,7 @@
 
 Each is asked directly: none of them has the edge in front. What is left between two rows is the server: how it reads a
 request, makes batches, hands them to the model, and answers. Each is configured as its own documentation recommends for
-throughput (servers/peers).
+throughput (servers/peers). Other projects' servers are paused while they are not measured (bench/measure/pauses.py).
 """
 
 from bench import words

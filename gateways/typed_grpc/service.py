@@ -125,7 +125,8 @@ class VisionService:
         self._held += held
         try:
             with self._followed.use():
-                await asyncio.get_running_loop().run_in_executor(self._threads, _check, message.images)
+                if len(message.images) > 1:  # a lone one's upstream refuses it by the same rules
+                    await asyncio.get_running_loop().run_in_executor(self._threads, _check, message.images)
                 with watched.line.join(len(message.images), timeout):
                     metrics.BATCH.observe(len(message.images))
                     predictions = await watched.predict(
@@ -143,9 +144,10 @@ def _headers(context: Context) -> Mapping[str, Any]:
 
 
 def _check(jpegs: Sequence[bytes]) -> None:
-    """Refuse what a JPEG's header already rules out, before any upstream is called. Raises ServeError.
+    """Refuse what a JPEG's header already rules out, before any upstream computes the others. Raises ServeError.
 
-    About 40 microseconds per photo. A hostile header can take seconds: call it in a thread.
+    A hostile header can take seconds: call it in a thread. The way there and back costs 0.3 ms of CPU time, a usual
+    header 40 microseconds.
     """
     for index, jpeg in enumerate(jpegs):
         opened(jpeg, name=f"images[{index}]")
