@@ -223,8 +223,7 @@ GOALS = (
         least=1.2,
         study=PEERS_STUDY,
         of=partial(_peers, False),
-        why="The model takes nearly all of the CPU time, and the peers compute it by the same code. LitServe and Ray"
-        " Serve do not rest while another is measured: the result's report says what they take of the two cores.",
+        why="The model takes nearly all of the CPU time, and the peers compute it by the same code.",
     ),
     Goal(
         "the same with a model that does next to nothing",
@@ -304,8 +303,7 @@ GOALS = (
         "images per second, two cores / one, 16 callers",
         least=1.9,
         kept=_two_cores,
-        why="Not known. By the same runs a photo costs at most 11 % more CPU time on two cores: a core waits, or the"
-        " host takes it.",
+        why="Not known. The same engine gains more by gRPC than by HTTP.",
     ),
     Goal(
         "unique image layers",
@@ -409,7 +407,7 @@ def _scaling(found: Found, kept: Sequence[tuple[Path, Kept]]) -> Iterator[str]:
             yield "## Every route: a second core, and more callers"
             yield (
                 f"Photos a second on two cores / on one, with {peers.MANY} callers: servers, edge and load have both"
-                " cores, or share the first. The knee is the least number of callers that no larger one beats by more"
-                f" than 5 % ({_link(path)})."
+                " cores, or share the first, also for what they do while idle. The knee is the least number of callers"
+                f" that no larger one beats by more than 5 % ({_link(path)})."
             )
             yield md.table(Table(["route", "two cores / one", "knee, callers", "photos per second there"], lines))

@@ -11,8 +11,9 @@ from bench.studies.study import MEDIAN, PER_SECOND, Measure, Study, cross
 from locustfiles.study_routes.scaling import ROWS
 
 CALLERS, QUICK_CALLERS = (1, 2, 4, 8, 16, 32, 64), (1, 4, 16)
-LONG = 16
-"""With more callers a call takes half a second."""
+LEAST_S, MOST_S = 1 / 16, 1.5
+"""A window lasts LEAST_S for each caller, so several calls of each, and at most MOST_S. By 64 callers a call takes
+half a second."""
 
 
 def cells(quick: bool) -> list[Cell]:
@@ -57,7 +58,7 @@ SCALING = Study(
     knees=True,
     together=("users",),
     seconds=0.8,
-    least=lambda cell: 1.5 if cell.users > LONG else 0.0,
+    least=lambda cell: min(cell.users * LEAST_S, MOST_S),
     warm_s=0.3,
     blocks=5,
 )
