@@ -144,6 +144,7 @@ BASE = ("echo-grpc-light-structured", "echo-http-structured", "images_per_s")
 FAR: dict[str, Any] = {"size": "10000", "distance": "300ms-100mbit"}
 NEAR: dict[str, Any] = {"batch": 1, "users": 1, "distance": ""}
 UP, DOWN = ("value", "low", "high"), ("value", "high", "low")  # the limit that is nearer to 1 comes first
+BEST = "torchserve-http-base64"
 FRAMES = ("frames-shm-zmq-double", "frames-in-process", "images_per_s")
 # Study -> its ratio, what is said of it, and of which of its numbers.
 FIRST: dict[str, tuple[Callable[[dict[str, Any]], dict[str, Any]], str, tuple[str, ...]]] = {
@@ -151,10 +152,10 @@ FIRST: dict[str, tuple[Callable[[dict[str, Any]], dict[str, Any]], str, tuple[st
     "clients": (lambda r: pooled(r, "protocol and client"), "gRPC and HTTP are the same within", ("low", "high")),
     "distance": (lambda r: ratio(r, "vectors-protobuf", "vectors-json", **FAR), "faster than JSON", DOWN),
     "encodings": (encodings, "as JSON over HTTP", UP),
-    "fiveway": (lambda r: pooled(r, "format"), "a tensor to Triton is", ("value",)),
+    "fiveway": (lambda r: pooled(r, "format"), "a tensor to Triton is", DOWN),
     "format": (lambda r: ratio(r, "onnx-http", "jpeg-http", **NEAR), "times faster than PyTorch with", DOWN),
     "frames": (lambda r: ratio(r, *FRAMES, size="1280x720"), "are the same within", ("high", "low")),
-    "peers": (lambda r: ratio(r, "jpeg-http", "litserve", "images_per_s", users=16), "slower than LitServe", DOWN),
+    "peers": (lambda r: ratio(r, "jpeg-http", BEST, "images_per_s", users=16), "faster than TorchServe", UP),
     "scaling": (most, "gives the most photos", ("value", "low", "high")),
     "shm": (lambda r: ratio(r, "onnx-shm", "onnx-grpc", target="edge", batch=8), "faster than gRPC", DOWN),
     "torchserve": (lambda r: pooled(r, "protocol"), "gRPC is", UP),
