@@ -11,7 +11,7 @@ from bench.studies.study import MEDIAN, PER_SECOND, Measure, Study, cross
 from locustfiles.study_routes.scaling import ROWS
 
 CALLERS, QUICK_CALLERS = (1, 2, 4, 8, 16, 32, 64), (1, 4, 16)
-LEAST_S, MOST_S = 1 / 16, 1.5
+LEAST_S, MOST_S = 1 / 24, 1.5
 """A window lasts LEAST_S for each caller, so several calls of each, and at most MOST_S. By 64 callers a call takes
 half a second."""
 
