@@ -48,7 +48,7 @@ def visit(job: Job, turns: Iterator[None]) -> Visit:
     """The result of one visit, which has a window in each of its turns. Raises LoadError."""
     cell, result = job.cell, job.result
     route = WAYS[cell.route]
-    server = str(route.direct).partition(":")[0]
+    server = next(iter(route.services), pauses.ALL)
     pauses.let_run(server)
     chosen = settings_of(cell, job.host)
     workers = 1 if cell.policy in (SHARED, PUBLISHED) or cell.gather else min(WORKERS, cell.users)
