@@ -1,9 +1,10 @@
 # Every image of the stack: one named target per service, shared stages first.
 #
-#   python    trixie + Python 3.13 + /opt/venv                      -> typed-grpc, transport
-#   load      python + Locust                                       -> locust, bench
+#   python    trixie + Python 3.13 + /opt/venv
+#   rpc       python + grpcio, numpy and Triton's messages          -> typed-grpc, transport
+#   load      rpc + Locust                                          -> locust, bench
 #   torch     python + PyTorch: torch-cpu or torch-gpu              -> torchserve, jpeg-http, the peers
-#   torch-cpu python + Debian's CPU build + torchvision             -> models, tests
+#   torch-cpu python + Debian's CPU build                           -> models, tests
 #   golang    python + Debian's Go                                  -> bench, distance, tests (a program each)
 #
 # Locked dependencies are a layer of their own, before any code. `pip-install` says how a private CA reaches pip, and why it compiles.
@@ -43,8 +44,13 @@ RUN SOURCE_DATE_EPOCH=0 python3 -m compileall -q .
 FROM python AS torch-cpu
 # PyPI has no CPU-only torch for x86-64. Debian's needs the threaded OpenBLAS: with the reference BLAS one image takes 6 times as long.
 RUN apt-get update \
-    && apt-get install -y --no-install-recommends libopenblas0-pthread python3-pil python3-torch python3-torchvision \
-    && rm -rf /var/lib/apt/lists/*
+    && apt-get install -y --no-install-recommends libopenblas0-pthread python3-pil python3-torch \
+    && rm -rf /var/lib/apt/lists/* \
+    # 350 MB that nothing loads: tests, and MPI's way to a GPU of AMD's, with a compiler of its own.
+    && find /usr/lib/python3/dist-packages/torch/bin -type f ! -name torch_shm_manager -delete \
+    && rm -rf /usr/lib/libtorch-test /usr/lib/x86_64-linux-gnu/libLLVM* /usr/lib/x86_64-linux-gnu/libamd_comgr* /usr/lib/x86_64-linux-gnu/libamdhip64* \
+    && find /usr/lib/python3/dist-packages/fsspec /usr/lib/python3/dist-packages/networkx /usr/lib/python3/dist-packages/sympy \
+        -name tests -prune -exec rm -r {} +
 # Threads are PyTorch's own (COMPUTE_THREADS): those of OpenBLAS would come on top. They wait for each other in every layer,
 # spinning: the library's 300,000 turns are a third of a millisecond, which other programs of the machine lack (decision 20).
 # The MALLOC settings keep a model's memory from being returned and page-faulted anew for each photo (measured: 67 -> 22
@@ -67,6 +73,11 @@ RUN --mount=type=secret,id=ca pip-install /tmp/torch-gpu.txt
 # hadolint ignore=DL3006
 FROM torch-${ACCELERATOR} AS torch
 WORKDIR /app
+
+# ---------------------------------------------------------------- rpc
+FROM python AS rpc
+COPY requirements/rpc.txt /tmp/
+RUN --mount=type=secret,id=ca pip-install /tmp/rpc.txt
 
 # ---------------------------------------------------------------- golang
 FROM python AS golang
@@ -238,7 +249,7 @@ WORKDIR /tmp
 CMD ["/app/servers/torchserve/serve"]
 
 # ---------------------------------------------------------------- typed-grpc
-FROM python AS typed-grpc
+FROM rpc AS typed-grpc
 COPY requirements/typed-grpc.txt /tmp/
 RUN --mount=type=secret,id=ca pip-install /tmp/typed-grpc.txt
 COPY --from=code /app/proto/gen proto/gen
@@ -258,7 +269,7 @@ CMD ["python3", "-m", "gateways.typed_grpc"]
 
 # ---------------------------------------------------------------- transport
 # The servers without a model: the same code, and a command each (compose/transport.yaml).
-FROM python AS transport
+FROM rpc AS transport
 COPY requirements/transport.txt /tmp/
 RUN --mount=type=secret,id=ca pip-install /tmp/transport.txt
 COPY --from=code /app/proto/gen proto/gen
@@ -289,8 +300,11 @@ CMD ["toxiproxy-server"]
 # ---------------------------------------------------------------- models
 FROM torch-cpu AS models
 RUN apt-get update \
-    && apt-get install -y --no-install-recommends python3-onnx \
+    && apt-get install -y --no-install-recommends python3-onnx python3-torchvision \
     && rm -rf /var/lib/apt/lists/* \
+    # torchvision reads videos too: with FFmpeg and its codecs, and with what these draw.
+    && rm -rf /usr/lib/python3/dist-packages/torchvision/video_reader.*.so /usr/share/fonts /usr/share/mime \
+    && for name in SvtAv1 aom av codec2 dav1d jxl openmpt opus rav1e rsvg vpx x264 x265; do rm -f /usr/lib/x86_64-linux-gnu/lib$name*; done \
     && install -d -o fiveway -g fiveway /artifacts
 # It stays: what the builder makes depends on it.
 COPY requirements/models.txt requirements/
@@ -306,7 +320,7 @@ USER 65532:65532
 CMD ["python", "-m", "models.builder", "build"]
 
 # ---------------------------------------------------------------- locust
-FROM python AS load
+FROM rpc AS load
 COPY requirements/locust.txt /tmp/
 RUN --mount=type=secret,id=ca pip-install /tmp/locust.txt
 # gevent and Locust look for settings in a home folder, so there is one that can be read and written.
@@ -420,7 +434,7 @@ RUN --mount=type=secret,id=ca \
 # checkout is mounted.
 FROM torch-cpu AS tests
 RUN apt-get update \
-    && apt-get install -y --no-install-recommends chromium-headless-shell cloud-init curl docker-buildx docker-cli docker-compose kubectl kustomize promtool \
+    && apt-get install -y --no-install-recommends chromium-headless-shell cloud-init curl docker-buildx docker-cli docker-compose kubectl kustomize promtool python3-torchvision \
     && rm -rf /var/lib/apt/lists/* \
     # The browser draws by itself: an OpenGL driver, its compiler and a debugging layer would be 190 MB of nothing.
     && rm /usr/lib/x86_64-linux-gnu/libgallium-* /usr/lib/x86_64-linux-gnu/libLLVM.so.19.1 /usr/lib/chromium/libVkLayer_*

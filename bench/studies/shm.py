@@ -71,5 +71,9 @@ SHM_STUDY = Study(
         " that registers, and a name here is 128 random bits.",
     ),
     answer=answer,
+    seconds=3.0,
+    turns=True,
+    warm_s=0.5,
+    blocks=6,
     no_gate="The client's copies are what is looked for, and a limit is nothing but a client.",
 )
