@@ -7,15 +7,11 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from bench.analysis.statistics import Estimate
+from bench.measure.counters import services
 from bench.measure.measured import CLIENT, Cell, Run, Visit
 from bench.result import EVERY, SERVERS
 from locustfiles.settings import EDGE
 from locustfiles.study_routes import WAYS
-
-
-def services(cell: Cell) -> tuple[str, ...]:
-    """The Compose services that work for its calls."""
-    return ((EDGE,) if cell.target == EDGE else ()) + WAYS[cell.route].services
 
 
 def estimates(cell: Cell, visits: Sequence[Visit]) -> dict[str, Estimate]:

@@ -114,6 +114,11 @@ class Delta:
 _own: Counts = Counter()
 
 
+def services(cell: Cell) -> tuple[str, ...]:
+    """The Compose services that work for its calls."""
+    return ((EDGE,) if cell.target == EDGE else ()) + WAYS[cell.route].services
+
+
 def read(cell: Cell, served: str) -> Snapshot:
     """The counters for a cell whose model Triton knows as `served`. Takes REST_S or a little more; never raises."""
     reasons: list[str] = []

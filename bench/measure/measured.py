@@ -23,9 +23,9 @@ GATE = 0.35
 """The most that a load process may use of one core. In trials of these clients against a 10 ms server, p50 was within 6
 % of the truth up to about this share. Above it, latencies include the client's own work."""
 OTHERS = 0.2
-"""A turn is made again if other programs of the machine used more than this share of a core meanwhile: 50 ms of a
-quarter of a second. An idle machine's kernel and Docker take up to half of it. That is known without the turn's times,
-so nothing is chosen by them. Once in a visit: others may never rest."""
+"""A turn is made again if programs that do not work for its calls used more than this share of a core meanwhile: 50 ms
+of a quarter of a second. An idle machine's kernel and Docker take up to half of it. That is known without the turn's
+times, so nothing is chosen by them. Once in a visit: others may never rest."""
 RAMP = 0.15
 """Share of the window before its steady part: users that begin together arrive together at first."""
 CLIENT = "client"
@@ -118,8 +118,9 @@ class Visit:
     """CPU time in the counted window, of CLIENT (all load processes) and of each Compose service; {} where it cannot
     be read."""
     others_cpu: float = 0.0
-    """Cores that programs used in the counted window that are neither the load nor a service of the stack, and the
-    kernel for them, in the turn where they were most; 0 where it cannot be read."""
+    """Cores that programs used in the counted window that do not work for its calls, and the kernel for them, in the
+    turn where they were most; 0 where it cannot be read. Other services of the stack, which check their health, are
+    among them."""
     repeated: Count = 0
     """Turns that are not kept because of others_cpu; others were made in their place."""
     energy_j: float | None = None

@@ -303,12 +303,14 @@ def test_energy_is_counted_where_there_are_gpus(stack: Stack, monkeypatch: pytes
 
 
 def test_a_turn_that_others_disturbed_is_made_again() -> None:
-    """Once in a visit, since others may never rest."""
+    """Once in a visit, since others may never rest. A server that is not asked, and checks its health, is another."""
 
     def turn(number: int, others_s: float) -> Turn:
+        others = round(others_s * 1e9)
+        end = Counter({MACHINE: 10**9 + others, "triton": 10**9, "jpeg-http": others})
         before, after = (
-            Snapshot(cell(), 0.0, *(Counter(),) * 3, (counted, counted), Counter(), ())
-            for counted in (Counter({MACHINE: 0}), Counter({MACHINE: round(others_s * 1e9)}))
+            Snapshot(cell(), 0.0, *(Counter(),) * 3, (one, one), Counter(), ())
+            for one in (Counter(dict.fromkeys(end, 0)), end)
         )
         return Turn(before, after, [{"counted_s": 1.0, "number": number}])
 
