@@ -153,7 +153,7 @@ FIRST: dict[str, tuple[Callable[[dict[str, Any]], dict[str, Any]], str, tuple[st
     "distance": (lambda r: ratio(r, "vectors-protobuf", "vectors-json", **FAR), "faster than JSON", DOWN),
     "encodings": (encodings, "as JSON over HTTP", UP),
     "fiveway": (lambda r: pooled(r, "format"), "a tensor to Triton is", DOWN),
-    "format": (lambda r: ratio(r, "onnx-http", "jpeg-http", **NEAR), "times faster than PyTorch with", DOWN),
+    "format": (lambda r: ratio(r, "onnx-http", "jpeg-http", **NEAR), "faster than PyTorch with", DOWN),
     "frames": (lambda r: ratio(r, *FRAMES, size="1280x720"), "are the same within", ("high", "low")),
     "peers": (lambda r: ratio(r, "jpeg-http", BEST, "images_per_s", users=16), "faster than TorchServe", UP),
     "scaling": (most, "gives the most photos", ("value", "low", "high")),
