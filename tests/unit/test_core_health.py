@@ -104,8 +104,8 @@ def test_a_slow_start_is_not_a_failure(server: Server, monkeypatch: pytest.Monke
 
 
 def test_a_proof_lasts_half_a_minute(root: Path, tmp_path: Path) -> None:
-    """Until then the check is not made again: it watches for 25 s, and makes it at once when a process has ended. One
-    that failed proves nothing."""
+    """Until then the check is not made again: it watches, not all containers at the same seconds, and makes it at once
+    when a process has ended. One that failed proves nothing."""
     made, slept, proof, process = (tmp_path / name for name in ("made", "slept", "health.proof", "1000"))
     process.mkdir()
     (process / "exe").touch()
@@ -123,14 +123,17 @@ def test_a_proof_lasts_half_a_minute(root: Path, tmp_path: Path) -> None:
         return code, len(made.read_text()), sum(map(int, slept.read_text().split()))
 
     old = f"touch --date=-31seconds {proof}"
+    first_nap = range(1, 6)
     assert recently("exit 0") == (0, 1, 0)
-    assert [recently("exit 3") for _ in range(2)] == [(0, 0, 25)] * 2
-    assert recently("exit 3", meanwhile=old) == (3, 1, 5)
+    stayed = {recently("exit 3") for _ in range(20)}
+    assert len(stayed) > 1
+    assert stayed <= {(0, 0, nap + 25) for nap in first_nap}
+    assert recently("exit 3", meanwhile=old) in [(3, 1, nap) for nap in first_nap]
     assert recently("exit 3") == (3, 1, 0)
     assert recently("exit 0") == (0, 1, 0)
     gone = f"rm -f {process / 'exe'}"  # as of one that nobody has reaped
-    assert recently('exit "$((ENDED - 1))"', meanwhile=gone) == (0, 1, 5)
-    assert recently("exit 3") == (0, 0, 25)
+    assert recently('exit "$((ENDED - 1))"', meanwhile=gone) in [(0, 1, nap) for nap in first_nap]
+    assert recently("exit 3")[:2] == (0, 0)
 
 
 def test_what_is_dead_is_healed_at_once(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
