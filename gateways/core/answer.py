@@ -20,9 +20,9 @@ class Class:
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    """The answer for one image: embedding float32 [D], and classes by falling score (none for an embedding model)."""
+    """The answer for one image: embedding [D], and classes by falling score (none for an embedding model)."""
 
-    embedding: npt.NDArray[np.float32]
+    embedding: npt.NDArray[np.float32] | list[float]
     classes: tuple[Class, ...]
 
 

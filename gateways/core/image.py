@@ -82,8 +82,8 @@ class _Room:
 _room = _Room()
 
 
-def opened(data: bytes, *, name: str) -> Image.Image:
-    """The photo with its header read and no pixel decoded. Raises ServeError as `decoded` does."""
+def check_bytes(data: bytes, *, name: str) -> None:
+    """Refuse what the first bytes and their number rule out already. Raises ServeError as `decoded` does."""
     if not data:
         raise ServeError(Status.INVALID, f"{name} is empty: send JPEG bytes")
     if len(data) > MAX_BYTES:
@@ -91,6 +91,11 @@ def opened(data: bytes, *, name: str) -> Image.Image:
         raise ServeError(Status.TOO_LARGE, f"{name} is {size} MiB: send a JPEG of at most {limit} MiB")
     if not data.startswith(b"\xff\xd8\xff"):
         raise ServeError(Status.INVALID, f"{name} is not a JPEG: send JPEG bytes (they start with FF D8 FF)")
+
+
+def opened(data: bytes, *, name: str) -> Image.Image:
+    """The photo with its header read and no pixel decoded. Raises ServeError as `decoded` does."""
+    check_bytes(data, name=name)
     try:
         image: Image.Image = Image.open(BytesIO(data), formats=["JPEG"])
     except Exception as error:  # Pillow raises OSError, SyntaxError, struct.error, ... for a damaged header

@@ -38,7 +38,8 @@ class Line:
 
     def __init__(self) -> None:
         self.images = 0
-        self._left: deque[tuple[float, int]] = deque(maxlen=RECENT)
+        self._took_s = deque[float](maxlen=RECENT)
+        self._counts = deque[int](maxlen=RECENT)
         self._since_s = 0.0  # when the last one left, or the first came
         self._max_wait_s = max_wait_s()
 
@@ -46,7 +47,7 @@ class Line:
     def join(self, images: int, timeout: float | None = None) -> Iterator[None]:
         """Stand in the line while the body runs. Raises ServeError, OVERLOADED, if those before would take longer than
         MAX_WAIT_S, or than the `timeout` of the client. Who finds nobody is always taken."""
-        wait_s = self.images * self._image_s()
+        wait_s = self.images * self._image_s() if self.images else 0.0
         limit_s = self._max_wait_s if timeout is None else min(timeout, self._max_wait_s)
         if wait_s > limit_s:
             waiting = f"{self.images} images are before it, for about {wait_s:.1f} s, and {limit_s:.3g} s is the limit"
@@ -57,14 +58,17 @@ class Line:
         try:
             yield
             now_s = time.monotonic()
-            self._left.append((now_s - self._since_s, images))
+            self._took_s.append(now_s - self._since_s)
+            self._counts.append(images)
             self._since_s = now_s
         finally:
             self.images -= images
 
     def _image_s(self) -> float:
         """Without the longest time, where there are others: one hang or restart says little of the next request."""
-        found = [*self._left]
-        if len(found) > 1:
-            found.remove(max(found))
-        return sum(took_s for took_s, _ in found) / max(1, sum(images for _, images in found))
+        took_s, images = sum(self._took_s), sum(self._counts)
+        if len(self._took_s) > 1:
+            longest_s = max(self._took_s)
+            took_s -= longest_s
+            images -= self._counts[self._took_s.index(longest_s)]
+        return took_s / max(1, images)

@@ -23,10 +23,10 @@ def refusal(
     return grpc.StatusCode[failure.status.grpc], failure.message, (*metadata, *hint)
 
 
-def metadata(context: Context, key: str) -> str | None:
-    """The request metadata `key`; the last one where it was sent twice."""
-    value = dict(context.invocation_metadata() or ()).get(key)
-    return value.decode(errors="replace") if isinstance(value, bytes) else value
+def metadata(context: Context) -> dict[str, str]:
+    """The request's metadata; the last one of a key that was sent twice."""
+    sent = context.invocation_metadata() or ()
+    return {key: value.decode(errors="replace") if isinstance(value, bytes) else value for key, value in sent}
 
 
 def timing(stages: Stages) -> tuple[tuple[str, str]]:

@@ -56,7 +56,7 @@ async def running(artifacts: Path, torchserve_url: str, triton_address: str, add
     followed = Followed(artifacts, served_of)
     metrics.expose(lambda: sum(one.line.images for one in followed.now.upstreams.values()))
     server = grpc.aio.server(options=(*KEPT_ALIVE, *at_most(MAX_MESSAGE_BYTES)))
-    server.add_generic_rpc_handlers((VisionService(followed, threads).handlers(),))
+    server.add_generic_rpc_handlers((VisionService(followed).handlers(),))
     health_pb2_grpc.add_HealthServicer_to_server(statuses, server)
     describe(server, SERVICE, health.SERVICE_NAME, unknown=UNKNOWN)
     try:

@@ -1,9 +1,7 @@
 """VisionService: from gRPC calls to predictions. Thin: the contract is convert.py, the work gateways.upstreams."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
-from concurrent.futures import Executor
-from typing import Any
+from collections.abc import AsyncIterator, Mapping
 
 import grpc
 from fiveway.vision.v1 import vision_pb2 as pb
@@ -12,7 +10,6 @@ from google.rpc import status_pb2
 from gateways.core import metrics
 from gateways.core.errors import ServeError, Status
 from gateways.core.following import Followed
-from gateways.core.image import opened
 from gateways.core.messages import parse
 from gateways.core.timing import Stages
 from gateways.core.traces import traced
@@ -26,9 +23,6 @@ SERVICE = pb.DESCRIPTOR.services_by_name["VisionService"].full_name
 # to an upstream. More would only wait for the same upstream.
 MAX_AT_WORK = 128
 MAX_HELD = 128 * 1024 * 1024
-# A message of so many bytes is checked by the event loop: a thread costs 0.3 ms of CPU time, and the worst header that
-# was found takes 11 ms.
-CHECKED_HERE = 64 * 1024
 # Messages of one stream in progress: enough to fill an upstream's batch, and a bound on memory.
 PIPELINE = 8
 
@@ -37,9 +31,8 @@ class VisionService:
     """The contract's service. Requests arrive as bytes, so malformed ones are answered with INVALID_ARGUMENT, not
     UNKNOWN."""
 
-    def __init__(self, followed: Followed[Served], threads: Executor) -> None:
+    def __init__(self, followed: Followed[Served]) -> None:
         self._followed = followed
-        self._threads = threads
         self._at_work = self._held = 0
 
     def handlers(self) -> grpc.GenericRpcHandler:
@@ -58,11 +51,11 @@ class VisionService:
 
     async def predict(self, body: bytes, context: Context) -> pb.PredictResponse:
         """Unary: one batch, which fails as a whole."""
-        stages = Stages()
+        stages, headers = Stages(), metadata(context)
         try:
-            with traced(f"{SERVICE}/Predict", _headers(context), stages), metrics.counted(stages):
-                message, name = parse(pb.PredictRequest, body), metadata(context, "x-backend")
-                answer = await self._answer(message, name, stages, context.time_remaining())
+            with traced(f"{SERVICE}/Predict", headers, stages), metrics.counted(stages):
+                message = parse(pb.PredictRequest, body)
+                answer = await self._answer(message, headers.get("x-backend"), stages, context.time_remaining())
         except Exception as error:
             await context.abort(*refusal(error, *timing(stages)))
         context.set_trailing_metadata(timing(stages))
@@ -71,9 +64,9 @@ class VisionService:
     async def predict_stream(self, bodies: AsyncIterator[bytes], context: Context) -> None:
         """Bidirectional: answers in order, at most PIPELINE in progress; a failed message is answered with its
         error."""
-        stages, name, headers = Stages(), metadata(context, "x-backend"), _headers(context)
+        stages, headers = Stages(), metadata(context)
         try:
-            self._followed.now.choose(name)
+            self._followed.now.choose(headers.get("x-backend"))
         except ServeError as error:
             await context.abort(*refusal(error, *timing(stages)))
         slots = asyncio.Semaphore(PIPELINE)
@@ -82,7 +75,7 @@ class VisionService:
         async def read(group: asyncio.TaskGroup) -> None:
             await slots.acquire()
             async for body in bodies:
-                answers.put_nowait(group.create_task(self._answer_in_stream(body, name, headers)))
+                answers.put_nowait(group.create_task(self._answer_in_stream(body, headers)))
                 await slots.acquire()
             answers.put_nowait(None)
 
@@ -94,15 +87,13 @@ class VisionService:
                 slots.release()
         context.set_trailing_metadata(timing(stages))
 
-    async def _answer_in_stream(
-        self, body: bytes, name: str | None, headers: Mapping[str, Any]
-    ) -> pb.PredictStreamResponse:
+    async def _answer_in_stream(self, body: bytes, headers: Mapping[str, str]) -> pb.PredictStreamResponse:
         """One message's answer or error. No timeout: gRPC cancels the whole stream at its deadline."""
         stages = Stages()
         try:
             with traced(f"{SERVICE}/PredictStream", headers, stages), metrics.counted(stages):
                 request = parse(pb.PredictStreamRequest, body).request
-                answer = await self._answer(request, name, stages, None)
+                answer = await self._answer(request, headers.get("x-backend"), stages, None)
         except Exception as error:
             code, message, _ = refusal(error)
             failure = status_pb2.Status(code=code.value[0], message=message)
@@ -128,10 +119,6 @@ class VisionService:
         self._held += held
         try:
             with self._followed.use():
-                if held > CHECKED_HERE:
-                    await asyncio.get_running_loop().run_in_executor(self._threads, _check, message.images)
-                else:
-                    _check(message.images)
                 with watched.line.join(len(message.images), timeout):
                     metrics.BATCH.observe(len(message.images))
                     predictions = await watched.predict(
@@ -142,16 +129,3 @@ class VisionService:
         finally:
             self._at_work -= 1
             self._held -= held
-
-
-def _headers(context: Context) -> Mapping[str, Any]:
-    return dict(context.invocation_metadata() or ())
-
-
-def _check(jpegs: Sequence[bytes]) -> None:
-    """Refuse what a JPEG's header already rules out, before any upstream is called. Raises ServeError.
-
-    About 40 microseconds per photo. The header of a large hostile one can take seconds.
-    """
-    for index, jpeg in enumerate(jpegs):
-        opened(jpeg, name=f"images[{index}]")

@@ -73,7 +73,7 @@ async def test_large_requests_are_answered_in_order(predictor: TorchPredictor) -
         await until(lambda: len(predictor._queue) == len(tasks))
         gate.open()
         for count, task in zip(counts, tasks, strict=True):
-            assert np.allclose([one.embedding for one in await task], alone[:count], atol=1e-6)
+            assert np.allclose(np.array([one.embedding for one in await task]), np.array(alone[:count]), atol=1e-6)
     assert sum(gate.sizes) == 1 + sum(counts)
 
 
@@ -180,7 +180,7 @@ def test_the_precision_is_the_models_and_the_devices(
     assert on_gpu == {"device": "cuda", "precision": cuda, "threads": None}
     photo = np.random.default_rng(0).normal(size=(3, SIDE, SIDE)).astype(np.float32)
     (answer,), (near,) = model.tensors([photo]), wanted.tensors([photo])
-    assert answer.embedding.dtype == np.float32
+    assert np.asarray(answer.embedding).dtype == np.float32
     assert np.allclose(answer.embedding, near.embedding, atol=1e-3)
     assert np.array_equal(answer.embedding, near.embedding) == (not fp16)
 

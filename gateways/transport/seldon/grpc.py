@@ -19,7 +19,7 @@ async def predict(body: bytes, context: Context) -> bytes:
     UNKNOWN."""
     stages = Stages()
     try:
-        answer = payload.answer(payload.PROTO, body, metadata(context, "x-mode"), stages)
+        answer = payload.answer(payload.PROTO, body, metadata(context).get("x-mode"), stages)
     except Exception as error:
         await context.abort(*refusal(error, *timing(stages)))
     context.set_trailing_metadata(timing(stages))
