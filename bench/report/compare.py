@@ -29,11 +29,11 @@ ALIKE, UNREADABLE, REFUSED = 0, 1, 2
 DRIFT = "Two runs at two times: a difference may be drift. To judge it, measure both sides in one run, or in turn."
 ALLOWED = "Allowed to differ"
 ALL = "all cells"
-IN_TURN, THROUGHPUT = "in-turn", "images/s"
+IN_TURN, THROUGHPUT, CPU = "in-turn", "images/s", "CPU, ms/image"
 MEASURES: Mapping[str, Callable[[Row], Interval | None]] = {
     "p50, ms": lambda row: row["p50_ms"],
     THROUGHPUT: lambda row: row["images_per_s"],
-    "CPU, ms/image": lambda row: row["cpu_ms"].get(EVERY),
+    CPU: lambda row: row["cpu_ms"].get(EVERY),
 }
 """Of a cell: what it is called -> its number in a row, None where it was not measured."""
 

@@ -18,7 +18,7 @@ from bench.figures import callers
 from bench.measure.split import DECODE
 from bench.report import markdown as md
 from bench.report import results
-from bench.report.compare import IN_TURN, THROUGHPUT
+from bench.report.compare import CPU, IN_TURN, THROUGHPUT
 from bench.report.results import ResultError, Row
 from bench.report.tables import Table
 from bench.result import EVERY, SERVERS, Interval, Ratio, Result
@@ -192,10 +192,10 @@ def _budget(name: str, kept: Kept) -> Iterator[Number]:
         yield Number("", Interval(kept[name]))
 
 
-def _cores(kept: Kept) -> Iterator[tuple[str, Interval]]:
-    """Route -> photos per second on two cores / on one, with many callers."""
+def _cores(kept: Kept, measure: str = THROUGHPUT) -> Iterator[tuple[str, Interval]]:
+    """Route -> the measure on two cores / on one, with many callers."""
     if kept["kind"] == IN_TURN and kept["study"] == SCALING.name:
-        for id_, ratio in kept["ratios"][THROUGHPUT].items():
+        for id_, ratio in kept["ratios"][measure].items():
             if f"/c{peers.MANY}/" in id_:
                 yield id_.partition("/")[0], Interval(**ratio)
 
@@ -250,7 +250,9 @@ GOALS = (
         unit=" ms",
         study=TORCHSERVE,
         of=partial(_gateway, P50),
-        why="It is a Python process between two connections: each call is read, checked, sent on, and answered anew.",
+        why="Each call is read, checked, sent on, and answered anew, and most of that is sockets and wake-ups: the"
+        " least that a gateway can do takes as long in Go"
+        " ([decision 27](decisions/0027-the-typed-gateways-own-time.md)).",
     ),
     Goal(
         "typed gateway over TorchServe directly, CPU per image",
@@ -303,8 +305,9 @@ GOALS = (
         "images per second, two cores / one, 16 callers",
         least=1.9,
         kept=_two_cores,
-        why="In part the instrument: health checks of servers that are not asked fell into its windows in each of these"
-        " runs ([decision 14](decisions/0014-a-proof-of-life-lasts.md)). The rest is not known.",
+        why="On two cores a photo takes more CPU time, likely because they share caches and memory, and both are not"
+        " busy all the time: threads that compute one batch wait for each other"
+        " ([every route](#every-route-a-second-core-and-more-callers)).",
     ),
     Goal(
         "unique image layers",
@@ -398,17 +401,20 @@ def _limits(found: Found) -> Iterator[str]:
 
 def _scaling(found: Found, kept: Sequence[tuple[Path, Kept]]) -> Iterator[str]:
     """Of every route: what a second core gives, and where more callers give no more."""
-    ratios = dict(one for _, of in kept for one in _cores(of))
+    faster, dearer = (dict(one for _, of in kept for one in _cores(of, measure)) for measure in (THROUGHPUT, CPU))
     for path, result in found:
         if result.study == SCALING.name:
             lines = []
             for knee in result.analysis.knees:
                 at = f"more than {knee.at}" if knee.still else str(knee.at)
-                lines.append([knee.name, str(ratios.get(knee.name, "–")), at, str(knee.per_second)])
+                ratios = (str(of.get(knee.name, "–")) for of in (faster, dearer))
+                lines.append([knee.name, *ratios, at, str(knee.per_second)])
             yield "## Every route: a second core, and more callers"
             yield (
-                f"Photos a second on two cores / on one, with {peers.MANY} callers: servers, edge and load have both"
-                " cores, or share the first, also for what they do while idle. The knee is the least number of callers"
-                f" that no larger one beats by more than 5 % ({_link(path)})."
+                f"On two cores / on one, with {peers.MANY} callers: photos a second, and the CPU time of everything per"
+                " photo; their product is how busy two cores were, where the one was busy all the time. Servers, edge"
+                " and load have both cores, or share the first, also for what they do while idle. The knee is the least"
+                f" number of callers that no larger one beats by more than 5 % ({_link(path)})."
             )
-            yield md.table(Table(["route", "two cores / one", "knee, callers", "photos per second there"], lines))
+            head = ["route", "photos a second, two cores / one", "CPU time, two cores / one"]
+            yield md.table(Table([*head, "knee, callers", "photos per second there"], lines))

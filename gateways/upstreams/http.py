@@ -33,8 +33,9 @@ class Server:
 
     async def connection(self) -> "Connection":
         """One that is free, the last used first, or a new one. Raises OSError, TimeoutError included."""
-        if self.free:
-            return self.free.pop()
+        while self.free:
+            if (one := self.free.pop()).is_open():
+                return one
         async with asyncio.timeout(CONNECT_S):
             loop = asyncio.get_running_loop()
             return (await loop.create_connection(lambda: Connection(self), self._host, self._port))[1]
@@ -67,6 +68,10 @@ class Connection(asyncio.Protocol):
         self._limit = loop.call_later(limit_s, self._transport.abort)
         self._answer = loop.create_future()
         return self._answer
+
+    def is_open(self) -> bool:
+        """Whether the server has not ended it."""
+        return not self._transport.is_closing()
 
     def close(self) -> None:
         self._transport.close()
