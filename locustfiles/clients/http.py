@@ -3,13 +3,11 @@
 FastHttpUser's session costs about as much CPU as the request itself (docs/decisions/0006-the-http-load-client.md).
 """
 
-import select
 import time
 from collections.abc import Mapping
 
 import gevent
 import gevent.socket
-from gevent.monkey import get_original
 from geventhttpclient.response import HTTPConnectionClosed, HTTPParseError, HTTPSocketResponse
 
 from locustfiles.clients import Answer, CallError, Endpoint, Payload
@@ -17,8 +15,6 @@ from locustfiles.clients.sockets import connect
 
 BLOCK = 64 * 1024
 IDLE_S = 1.0
-poll = get_original("select", "poll")
-"""Gevent's would let other users run."""
 
 
 class HttpClient:
@@ -52,8 +48,18 @@ class HttpClient:
         return Answer(body, response.info())
 
     def _exchange(self, head: bytes, body: bytes) -> tuple[HTTPSocketResponse, bytes]:
-        if self._dropped():
+        """A server may close a connection that idled, as they do after 5 s and more, also just as a call comes. A
+        client then opens another, within its call (RFC 9112, section 9.3.1)."""
+        idled = self._socket is not None and time.monotonic() - self._used_s >= IDLE_S
+        try:
+            return self._ask(head, body)
+        except (OSError, HTTPConnectionClosed):
+            if not idled:
+                raise
             self.close()
+            return self._ask(head, body)
+
+    def _ask(self, head: bytes, body: bytes) -> tuple[HTTPSocketResponse, bytes]:
         if self._socket is None:
             self._to.on_connect()
             self._socket = connect(self._to.address)
@@ -66,15 +72,6 @@ class HttpClient:
         whole = bytes(response.read())
         self._used_s = time.monotonic()
         return response, whole
-
-    def _dropped(self) -> bool:
-        """Whether the server has closed a connection that idled, as servers do after 5 s and more. A client then opens
-        another, within its call (RFC 9112, section 9.5)."""
-        if self._socket is None or time.monotonic() - self._used_s < IDLE_S:
-            return False
-        waiting = poll()
-        waiting.register(self._socket.fileno(), select.POLLIN)
-        return bool(waiting.poll(0))
 
     def close(self) -> None:
         if self._socket is not None:
