@@ -20,7 +20,7 @@ Answer = tuple[int, bytes]
 
 
 class Server:
-    """The server at `url` (http://host:port), and the connections to it that are free."""
+    """The server at `url` (http://host:port), and the free connections to it, of which some may have ended."""
 
     def __init__(self, url: str) -> None:
         """Raises ServingError for another URL."""
@@ -101,8 +101,6 @@ class Connection(asyncio.Protocol):
             answer.set_result((self._parser.get_status_code(), body))
 
     def connection_lost(self, error: Exception | None) -> None:
-        if self in self._server.free:
-            self._server.free.remove(self)
         if self._answer:
             self._limit.cancel()
             self._answer.set_exception(ConnectionError("the connection was lost before the answer"))

@@ -53,7 +53,7 @@ async def test_a_connection_is_kept_until_one_side_closes_it() -> None:
             assert await ask(server) == (200, b"ok")
         assert [len(calls) for calls in said.heard] == [2, 1]
         said.writers[-1].close()
-        while server.free:
+        while server.free[0].is_open():
             await asyncio.sleep(0.01)
         assert await ask(server) == (200, b"ok")
         assert [len(calls) for calls in said.heard] == [2, 1, 1]
